@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an earlier attempt at a trial left is set aside, so that two attempts never mix in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from joulelab.records.layout import TrialFolder
+
+
+def set_aside(folder: TrialFolder) -> Path | None:
+    """Move the files of an attempt that did not end well into attempts/1, 2, ...; None where there was none.
+
+    The spec stays, and so does a checkpoint: they belong to the trial, not to the attempt.
+    """
+    written = (folder.host, folder.windows, folder.power, folder.events, folder.metrics, folder.result, folder.log, folder.failed)
+    left = [path for path in written if path.exists()]
+    if not left:
+        return None
+    number = 1 + sum(1 for _ in (folder.path / "attempts").glob("*")) if (folder.path / "attempts").exists() else 1
+    aside = folder.path / "attempts" / str(number)
+    aside.mkdir(parents=True)
+    for path in left:
+        path.replace(aside / path.name)
+    return aside

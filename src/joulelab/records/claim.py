@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who runs a trial. A claim is a file; it ends with its holder, however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from joulelab.errors import RecordError
+from joulelab.records import store
+from joulelab.records.attempts import set_aside
+from joulelab.records.layout import TrialFolder
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """A process, told apart from a later one with the same number."""
+
+    host: str
+    boot: str
+    pid: int
+    started: str  # ticks since boot, as the kernel says
+    schema: int = 1
+
+
+def take(folder: TrialFolder) -> bool:
+    """Take the trial for this process. False: another one that lives has it, or it is done.
+
+    What an earlier attempt left is set aside, so that whoever holds the claim starts on clean files.
+    """
+    with locked(folder.path / ".claim.lock"):
+        if folder.done.exists() or is_alive(folder):
+            return False
+        set_aside(folder)
+        store.write_json(folder.claim, this_process())
+        return True
+
+
+def release(folder: TrialFolder) -> None:
+    """Let another process take the trial."""
+    with locked(folder.path / ".claim.lock"):
+        folder.claim.unlink(missing_ok=True)
+
+
+def is_alive(folder: TrialFolder) -> bool:
+    """Whether somebody runs the trial now. A holder on another host is believed to: only there can one look."""
+    try:
+        holder = store.read_json(folder.claim, Holder)
+    except RecordError:
+        return False
+    here = this_process()
+    if holder.host != here.host:
+        return True
+    return holder.boot == here.boot and _started(holder.pid) == holder.started
+
+
+def this_process() -> Holder:
+    pid = os.getpid()
+    return Holder(host=socket.gethostname(), boot=_boot(), pid=pid, started=_started(pid))
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time; the kernel lets go when the holder dies. The file stays, empty: removing it would race."""
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be opened: {error.strerror}", cure="make the folder writable") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _boot() -> str:
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text().strip() if path.exists() else ""
+
+
+def _started(pid: int) -> str:
+    """When the process started; empty when there is none. A zombie has ended: its work is over."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]

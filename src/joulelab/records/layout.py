@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every path of a record is named here and nowhere else. Standard library only: the sampler reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class TrialFolder:
+    """The one thing that passes between planning, running and analysing."""
+
+    path: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def host(self) -> Path:
+        return self.path / "host.json"
+
+    @property
+    def windows(self) -> Path:
+        return self.path / "windows.jsonl"
+
+    @property
+    def power(self) -> Path:
+        return self.path / "power.csv"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.txt"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def claim(self) -> Path:
+        """Exists while a process runs this trial; holds who that is."""
+        return self.path / "running.json"
+
+    @property
+    def failed(self) -> Path:
+        """Exists when the last attempt failed; holds why."""
+        return self.path / "failed.json"
+
+    @property
+    def done(self) -> Path:
+        """Exists when the trial ended and its result can be read. Empty; written after everything else."""
+        return self.path / "done"
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """A study's home: its file as it was read, a lock, and one folder a trial."""
+
+    path: Path
+
+    @property
+    def study(self) -> Path:
+        return self.path / "study.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "study.lock"
+
+    @property
+    def trials(self) -> Path:
+        return self.path / "trials"
+
+    @property
+    def data(self) -> Path:
+        """Stand-ins that the study's trials share."""
+        return self.path / "data"
+
+    def trial(self, name: str) -> TrialFolder:
+        return TrialFolder(self.trials / name)

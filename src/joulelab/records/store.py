@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing the files of a record: whole or not at all, and readable after any death."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from joulelab.errors import RecordError
+from joulelab.records.layout import SCHEMA, TrialFolder
+from joulelab.records.trial import Result, TrialSpec
+from joulelab.records.upgrade import upgrade
+
+T = TypeVar("T")
+
+
+def make_folder(path: Path) -> None:
+    """`path` as a folder that can be written, or a RecordError before anything has been measured in vain."""
+    probe = path / f".probe-{secrets.token_hex(4)}"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"x" * 4096)  # a full disk lets an empty file through
+        probe.unlink()
+    except OSError as error:
+        probe.unlink(missing_ok=True) if path.is_dir() else None
+        raise _unwritable(path, error) from error
+
+
+def new_folder(parent: Path, prefix: str) -> Path:
+    """A folder of its own below `parent`, named after what is measured, when, and a number if that is taken."""
+    make_folder(parent)
+    safe = re.sub(r"[^A-Za-z0-9_.+-]+", "_", prefix).strip("._")[:60] or "trial"
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for number in itertools.count(1):
+        folder = parent / (f"{safe}-{stamp}" + (f"-{number}" if number > 1 else ""))
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("itertools.count ends never")
+
+
+def write_json(path: Path, content: object) -> None:
+    """The file is the old one or the new one, never half of one."""
+    data = msgspec.json.format(msgspec.json.encode(content), indent=1)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_bytes(data + b"\n")
+        os.replace(beside, path)  # noqa: PTH105  Path.replace is the same; os.replace is the documented atomic one
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """The content of `path` as `kind`, upgraded from older schemas; errors name the file and the field."""
+    try:
+        content = msgspec.json.decode(path.read_bytes())
+        if isinstance(content, dict):
+            content = upgrade(content, path=path)
+        return msgspec.convert(content, kind)
+    except FileNotFoundError as error:
+        raise RecordError(f"{path} does not exist", cure="name a folder that JouleLab has written") from error
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again") from error
+
+
+class Lines:
+    """A file of JSON lines that only grows. A line is written whole, in one call, so a death tears at most the last."""
+
+    def __init__(self, path: Path, *, kind: str) -> None:
+        self._file = path.open("ab", buffering=0)
+        if path.stat().st_size == 0:
+            self.append({"schema": SCHEMA, "kind": kind})
+        else:
+            self._mend(path)
+
+    def _mend(self, path: Path) -> None:
+        """After a death the last line may lack its end: what follows must not be glued to it."""
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                self._file.write(b"\n")
+
+    def append(self, line: dict[str, Any]) -> None:
+        self._file.write(msgspec.json.encode(line) + b"\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Every whole line after the first, which says the schema. A torn line is what a death left: it is passed over."""
+    if not path.exists():
+        return []
+    lines = list(_decoded(path))
+    if lines and "schema" in lines[0]:
+        upgrade(lines[0], path=path)
+        return lines[1:]
+    return lines
+
+
+def _decoded(path: Path) -> Iterator[dict[str, Any]]:
+    for raw in path.read_bytes().split(b"\n"):
+        try:
+            content = msgspec.json.decode(raw)
+        except msgspec.DecodeError:
+            continue
+        if isinstance(content, dict):
+            yield content
+
+
+def _unwritable(path: Path, error: OSError) -> RecordError:
+    cure = {
+        errno.ENOSPC: "the disk is full: free some space, or give another folder with --out",
+        errno.EDQUOT: "the quota is used up: free some space, or give another folder with --out",
+        errno.EROFS: "the file system is read-only: give another folder with --out",
+        errno.EACCES: "no permission to write there: give another folder with --out",
+        errno.ENOTDIR: "a part of that path is a file: give another folder with --out",
+        errno.EEXIST: "that is a file, not a folder: give another folder with --out",
+    }.get(error.errno or 0, "give another folder with --out")
+    return RecordError(f"{path} cannot be written: {error.strerror or error}", cure=cure)
+
+
+class TrialRecord:
+    """One trial folder, read as it is asked for."""
+
+    def __init__(self, folder: TrialFolder) -> None:
+        self.folder = folder
+        self._spec: TrialSpec | None = None
+        self._result: Result | None = None
+
+    def __repr__(self) -> str:
+        return f"TrialRecord({str(self.folder.path)!r}, state={self.state!r})"
+
+    @property
+    def spec(self) -> TrialSpec:
+        if self._spec is None:
+            self._spec = read_json(self.folder.spec, TrialSpec)
+        return self._spec
+
+    @property
+    def state(self) -> str:
+        """planned, running, done or failed: which files are there says it."""
+        if self.folder.done.exists():
+            return "done"
+        if self.folder.claim.exists():
+            # Imported here because a claim needs the record's files, and a reader seldom needs the claim.
+            from joulelab.records import claim
+
+            if claim.is_alive(self.folder):
+                return "running"
+            return "failed"
+        return "failed" if self.folder.failed.exists() else "planned"
+
+    @property
+    def result(self) -> Result | None:
+        if self._result is None and self.folder.result.exists():
+            self._result = read_json(self.folder.result, Result)
+        return self._result
+
+    @property
+    def failure(self) -> dict[str, Any]:
+        """What the last attempt left when it did not end well; empty otherwise."""
+        return read_json(self.folder.failed, dict) if self.folder.failed.exists() else {}
+
+    @property
+    def host(self) -> dict[str, Any]:
+        return read_json(self.folder.host, dict) if self.folder.host.exists() else {}
+
+    def windows(self) -> list[dict[str, Any]]:
+        return read_lines(self.folder.windows)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return read_lines(self.folder.metrics)
+
+
+def load_records(path: str | Path) -> list[TrialRecord]:
+    """The trials at or below `path` (a trial folder, a study, or a folder of studies), ordered by path."""
+    root = Path(path)
+    if not root.exists():
+        raise RecordError(f"{root} does not exist", cure="name a trial folder, a study folder, or a folder of those")
+    folders = _trial_folders(root)
+    if not folders:
+        raise RecordError(
+            f"{root} holds no trial (no spec.json at or below it)",
+            cure="name a folder that `joulelab run`, `study` or `measure` has written",
+        )
+    return [TrialRecord(TrialFolder(folder)) for folder in sorted(folders)]
+
+
+def _trial_folders(root: Path) -> list[Path]:
+    """Trial folders are not searched inside: a checkpoint or data folder may hold many files."""
+    if (root / "spec.json").exists():
+        return [root]
+    found: list[Path] = []
+    for entry in os.scandir(root):
+        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+            found += _trial_folders(Path(entry.path))
+    return found

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial is: what was asked, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+from joulelab.records.layout import SCHEMA
+from joulelab.records.measurement import Measurement
+from joulelab.records.parameter import Scalar
+
+
+class TrialSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was asked of one trial. Two specs with equal content are the same trial, whatever the order of keys."""
+
+    workload: str
+    parameters: dict[str, Scalar] = {}  # what the workload is given: scale, data
+    knobs: dict[str, Scalar] = {}  # what is varied and put back: batch_size, precision, loader
+    repeats: int = 1
+    warmup: int = 0  # repeats that run first and are left out of every mean
+    seed: int = 0
+    command: tuple[str, ...] = ()  # for a command that is measured from outside
+    devices: tuple[str, ...] = ()  # empty: whatever the machine has
+    schema: int = SCHEMA
+
+    def identity(self) -> str:
+        """Eight hex digits of the content."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:8]
+
+    def folder_name(self) -> str:
+        """Readable, unique, and safe as a file name whatever the values hold."""
+        parts = [self.workload.rpartition(":")[2]]
+        parts += [f"{key}={value}" for key, value in sorted(self.knobs.items())]
+        slug = re.sub(r"[^A-Za-z0-9_.=+-]+", "_", "-".join(parts)).strip("._")[:100]
+        return f"{slug}-{self.identity()}"
+
+
+class Repeat(msgspec.Struct, frozen=True, kw_only=True):
+    """One pass from fresh weights: its total, its phases, and what was learnt."""
+
+    index: int
+    seed: int
+    warmup: bool
+    total: Measurement
+    phases: dict[str, Measurement]
+    samples: int  # training samples processed
+    epochs: int
+    metrics: dict[str, float] = {}  # at the end: loss, accuracy, val_loss, val_accuracy
+    skipped_steps: int = 0
+    valid: bool = True
+    reason: str = ""  # why it is not valid
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """How a trial ended. The totals, under the names of `Measurement`, cover all of it, warm-up included."""
+
+    state: str  # done | failed | interrupted
+    time_s: float
+    energy_j: float | None
+    energy_error_j: float | None
+    energy_j_by_device: dict[str, float] = {}
+    power_w: float | None = None
+    source: str = "counter"
+    resolution_s: float = 0.0
+    flags: tuple[str, ...] = ()
+    valid: bool = True
+    reason: str = ""
+    exit_code: int = 0
+    repeats: tuple[Repeat, ...] = ()
+    schema: int = SCHEMA
+
+    def total(self) -> Measurement:
+        return Measurement(**{name: getattr(self, name) for name in Measurement.__struct_fields__})
+
+
+def result_of(total: Measurement, *, state: str, **rest: object) -> Result:
+    """A Result whose totals are those of `total`."""
+    return msgspec.convert({**msgspec.structs.asdict(total), "state": state, **rest}, Result, from_attributes=True)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from joulelab.errors import InputError
+from joulelab.records.measurement import Measurement
+
+ONE = Measurement(
+    time_s=2.0, energy_j=10.0, energy_error_j=1.0, energy_j_by_device={"a": 6.0, "b": 4.0}, power_w=5.0, resolution_s=0.1, flags=("x",)
+)
+
+
+def test_sums_add_times_energies_and_bounds() -> None:
+    two = Measurement(time_s=3.0, energy_j=5.0, energy_error_j=0.5, energy_j_by_device={"a": 5.0}, flags=("x", "y"))
+    total = ONE + two
+    assert (total.time_s, total.energy_j, total.energy_error_j, total.power_w) == (5.0, 15.0, 1.5, 3.0)
+    assert total.energy_j_by_device == {"a": 11.0, "b": 4.0}
+    assert total.flags == ("x", "y")
+    assert total.resolution_s == 0.1
+    assert ONE.energy_j_by_device == {"a": 6.0, "b": 4.0}  # the parts stay as they were
+
+
+def test_sources_are_not_added_up() -> None:
+    with pytest.raises(InputError, match=r"'counter' and 'estimated'"):
+        ONE + Measurement(time_s=1.0, energy_j=1.0, energy_error_j=0.1, source="estimated")
+
+
+def test_an_unknown_energy_makes_the_sum_unknown() -> None:
+    total = ONE + Measurement(time_s=1.0, energy_j=None, energy_error_j=None)
+    assert total.energy_j is None
+    assert total.power_w is None
+    assert math.isinf(total.relative_error())
+
+
+def test_it_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        ONE.energy_j = 1.0  # type: ignore[misc]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from joulelab.errors import RecordError
+from joulelab.records import store
+from joulelab.records.layout import TrialFolder
+from joulelab.records.measurement import Measurement
+from joulelab.records.trial import Result, TrialSpec, result_of
+
+
+def spec_in(folder: Path, **fields: object) -> TrialFolder:
+    folder.mkdir(parents=True)
+    trial = TrialFolder(folder)
+    store.write_json(trial.spec, TrialSpec(workload="nt3", **fields))  # type: ignore[arg-type]
+    return trial
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    spec = TrialSpec(workload="nt3", knobs={"batch_size": 20, "precision": "bf16"}, repeats=2)
+    store.write_json(tmp_path / "spec.json", spec)
+    assert store.read_json(tmp_path / "spec.json", TrialSpec) == spec
+    assert [p.name for p in tmp_path.iterdir()] == ["spec.json"]  # no temporary file stays
+
+
+def test_result_keeps_the_names_of_measurement(tmp_path: Path) -> None:
+    total = Measurement(time_s=2.0, energy_j=10.0, energy_error_j=0.5, energy_j_by_device={"gpu:0": 10.0}, power_w=5.0)
+    store.write_json(tmp_path / "result.json", result_of(total, state="done"))
+    plain = msgspec.json.decode((tmp_path / "result.json").read_bytes())
+    assert plain["energy_j"] == 10.0
+    assert plain["time_s"] == 2.0
+    assert store.read_json(tmp_path / "result.json", Result).total() == total
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_torn_last_line_is_passed_over_and_the_next_is_whole(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = store.Lines(path, kind="metrics")
+    lines.append({"epoch": 1, "loss": 0.5})
+    lines.append({"epoch": 2, "loss": 0.25})
+    lines.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    expected = [1] if cut > 1 else [1, 2]
+    if cut >= len(b'{"epoch":2,"loss":0.25}\n') + 1:
+        expected = [] if cut > len(b'{"epoch":2,"loss":0.25}\n') + 1 else [1]
+    assert [line["epoch"] for line in store.read_lines(path)] == expected
+    again = store.Lines(path, kind="metrics")
+    again.append({"epoch": 3})
+    again.close()
+    assert [line["epoch"] for line in store.read_lines(path)] == [*expected, 3]
+
+
+def test_a_newer_schema_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text('{"workload": "nt3", "schema": 99}')
+    with pytest.raises(RecordError, match=r"schema 99 is newer.*\n.*update JouleLab"):
+        store.read_json(tmp_path / "spec.json", TrialSpec)
+
+
+def test_an_old_schema_is_upgraded(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text('{"workload": "nt3", "settings": {"batch_size": 20}}')
+    assert store.read_json(tmp_path / "spec.json", TrialSpec).knobs == {"batch_size": 20}
+
+
+def test_damage_names_the_file_and_the_field(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text('{"workload": 3, "schema": 1}')
+    with pytest.raises(RecordError, match=r"spec\.json cannot be read.*workload"):
+        store.read_json(tmp_path / "spec.json", TrialSpec)
+
+
+def test_a_folder_that_is_a_file_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(RecordError, match="not a folder"):
+        store.make_folder(tmp_path / "taken")
+
+
+def test_a_full_disk_is_refused_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RecordError, match="disk is full"):
+        store.make_folder(tmp_path / "out")
+
+
+def test_states_are_files(tmp_path: Path) -> None:
+    trial = spec_in(tmp_path / "t")
+    record = store.TrialRecord(trial)
+    assert record.state == "planned"
+    store.write_json(trial.failed, {"state": "failed", "reason": "x", "schema": 1})
+    assert record.state == "failed"
+    assert record.failure["reason"] == "x"
+    trial.done.touch()
+    assert record.state == "done"
+
+
+def test_records_are_found_at_any_depth_but_not_inside_a_trial(tmp_path: Path) -> None:
+    outer = spec_in(tmp_path / "a study" / "trials" / "t1")
+    spec_in(outer.path / "checkpoint" / "inner")
+    spec_in(tmp_path / "b")
+    names = [record.folder.path.name for record in store.load_records(tmp_path)]
+    assert names == ["t1", "b"]
+    with pytest.raises(RecordError, match="does not exist"):
+        store.load_records(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RecordError, match="holds no trial"):
+        store.load_records(tmp_path / "empty")
+
+
+def test_equal_specs_are_the_same_trial_whatever_the_order() -> None:
+    one = TrialSpec(workload="nt3", knobs={"a": 1, "b": 2})
+    two = TrialSpec(workload="nt3", knobs={"b": 2, "a": 1})
+    assert one.identity() == two.identity()
+    assert one.identity() != TrialSpec(workload="nt3", knobs={"a": 1, "b": 3}).identity()
+
+
+def test_a_folder_name_cannot_leave_its_folder() -> None:
+    spec = TrialSpec(workload="../../x:<script>", knobs={"k": "../../y z'\""})
+    assert "/" not in spec.folder_name()
+    assert not spec.folder_name().startswith(".")
+    assert os.path.basename(spec.folder_name()) == spec.folder_name()  # noqa: PTH119  the plain meaning of "one name"
