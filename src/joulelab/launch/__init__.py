@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a trial runs. A new launcher is one file and one line here."""
+
+LAUNCHERS = {
+    "inline": "joulelab.launch.inline:Inline",
+    "local": "joulelab.launch.local:Local",
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a workload asks for and offers, declared without weight so that a plan is checked without torch."""
+
+from __future__ import annotations
+
+import msgspec
+
+from joulelab.errors import unknown
+from joulelab.records.parameter import Parameter, Scalar
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of a workload, and the knobs it listens to with their values in its usual recipe."""
+
+    summary: str
+    parameters: tuple[Parameter, ...] = ()
+    knobs: dict[str, Scalar] = {}  # knob name to the recipe's own value
+
+    def parameter(self, name: str, *, where: str = "") -> Parameter:
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        raise unknown("parameter", name, [p.name for p in self.parameters], where=where)
