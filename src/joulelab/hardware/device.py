@@ -21,7 +21,7 @@ class Traits:
     counter_range_j: float | None = None  # the counter starts again at this many joules
     buffer_period_s: float | None = None  # time between two samples of the device's own sample buffer
     buffer_window_s: float = 0.0  # each of those samples remembers this much time
-    buffer_lag_s: float = 0.0  # and is late by this much (centre of what it remembers, before its time stamp)
+    buffer_lag_s: float = 0.0  # and is late by this much: centre of what it remembers, before its stamp
     buffer_depth_s: float = 0.0  # the buffer holds this much time
     power_period_s: float | None = None  # time between two values of the power field
     power_window_s: float = 0.0  # each value is the mean of this much time
@@ -32,7 +32,7 @@ class Traits:
 
 @dataclass(frozen=True)
 class Reading:
-    """A counter value, and when it was read: true somewhere within `half_width_ns` of `time_ns` (monotonic)."""
+    """A counter value, and when it was read: true within `half_width_ns` of `time_ns` (monotonic)."""
 
     time_ns: int
     half_width_ns: int
@@ -79,7 +79,7 @@ class Device:
     traits = Traits()
 
     def energy(self) -> Reading:
-        """The counter, stamped in the middle of the call. Devices that stamp their own values override this."""
+        """The counter, stamped in the middle of the call. Devices with stamps of their own override this."""
         before_ns = time.monotonic_ns()
         energy_j = self.energy_j()
         after_ns = time.monotonic_ns()
