@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A meter: what is measured, where the record goes, and the sampler behind it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from joulelab.errors import InputError, SensorError
+from joulelab.meter import owner
+from joulelab.meter.figures import asked, measurement_of
+from joulelab.meter.link import Link, connect, say
+from joulelab.meter.runtime import VARIABLE, Runtime
+
+if TYPE_CHECKING:
+    from joulelab.meter.window import Window
+    from joulelab.records.measurement import Measurement
+
+AT_ONCE = 1000
+
+
+class Meter:
+    """Measures windows of this process on the devices of this machine.
+
+    `out` is the folder of the record (None: no file), `devices` names devices (empty: what there is),
+    `synchronize` waits for accelerators at both ends of each window. The sampler starts on entering, or with
+    the first window.
+    """
+
+    def __init__(
+        self, *, out: Path | str | None = None, devices: Sequence[str] = (), synchronize: bool = True
+    ) -> None:
+        if isinstance(devices, str):
+            raise InputError(f"devices = {devices!r} is text", cure=f"give a list of names: [{devices!r}]")
+        self.out = Path(out).resolve() if out is not None else None
+        self.devices = tuple(devices)
+        self.synchronize = synchronize
+        self.link: Link | None = None
+        self.unread: weakref.WeakValueDictionary[int, Window] = weakref.WeakValueDictionary()
+        self._runtime: Runtime | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Meter:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del kind, error, trace
+        self.close()
+
+    def open(self) -> Link:
+        """The connection to the sampler, which is started now if need be.
+
+        Never fails for want of a sensor.
+        """
+        with self._lock:
+            if self.link is None:
+                self.link = self._connect()
+                owner.adopt(self)
+            return self.link
+
+    def window(self, name: str, *, synchronize: bool | None = None) -> Window:
+        """A window of this meter, to be entered with `with`, or to decorate a function."""
+        from joulelab.meter.window import Window
+
+        return Window(self, name, synchronize=self.synchronize if synchronize is None else synchronize)
+
+    def device_list(self) -> list[dict[str, Any]]:
+        """uid, name, kind, source, scope, simulated and part_of of each device."""
+        link = self.open()
+        try:
+            return list(link.ask({"op": "devices"})["devices"])
+        except SensorError:
+            return link.devices
+
+    def problems(self) -> list[dict[str, str]]:
+        """Sensors that are missing or denied: vendor, what and cure of each."""
+        return self.open().problems
+
+    def idle(self, seconds: float) -> Measurement:
+        """Do nothing for so long, in a window named "idle"."""
+        with self.window("idle") as window:
+            time.sleep(seconds)
+        return window.measurement
+
+    def between(self, start_ns: int, end_ns: int) -> Measurement:
+        """The cost of any span of this machine's monotonic clock that the sampler still remembers."""
+        if end_ns < start_ns:
+            raise InputError(
+                f"a span that ends {start_ns - end_ns} ns before it starts", cure="give start, then end"
+            )
+        return asked(self.open(), {"op": "between", "start": start_ns, "end": end_ns})
+
+    def flush(self) -> None:
+        """All windows that have ended are in the record when this returns."""
+        try:
+            self.open().ask({"op": "flush"})
+        except SensorError:
+            return
+
+    def environment(self) -> dict[str, str]:
+        """What makes a child process join this meter's sampler."""
+        runtime = self.open().runtime
+        return {VARIABLE: str(runtime.path)} if runtime is not None else {}
+
+    def close(self) -> None:
+        """Resolve all windows.
+
+        The sampler has gone when this returns, unless other processes are measured by it.
+        """
+        with self._lock:
+            link, self.link, self._runtime = self.link, None, None
+        if link is None:
+            return
+        self._read_unread(link)
+        link.close()
+
+    def after_fork(self) -> None:
+        """In a child process: the connection is the parent's; the first window makes one of its own."""
+        self._lock = threading.Lock()
+        self.unread = weakref.WeakValueDictionary()
+        if self.link is not None:
+            self.link.abandon()
+            self.link = None
+
+    def _connect(self) -> Link:
+        try:
+            link = connect(out=self.out, devices=self.devices, joined=self._runtime)
+        except SensorError as error:
+            if self.devices:
+                raise
+            return _silent(error.message)
+        except OSError as error:
+            return _silent(str(error))
+        self._runtime = link.runtime
+        return link
+
+    def _read_unread(self, link: Link) -> None:
+        """Windows whose figures nobody has read yet, but somebody still holds, get them now."""
+        windows = dict(self.unread)
+        self.unread.clear()
+        numbers = list(windows)
+        try:
+            if numbers:
+                link.ask({"op": "flush"})
+            for first in range(0, len(numbers), AT_ONCE):
+                found = link.ask({"op": "windows", "ids": numbers[first : first + AT_ONCE]})["windows"]
+                for number, figures in found.items():
+                    windows[int(number)].settle(measurement_of(figures))
+        except SensorError:
+            return  # each of them says so itself when it is read
+
+
+def _silent(why: str) -> Link:
+    say(f"no energy is measured: {why}")
+    return Link(why)

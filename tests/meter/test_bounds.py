@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The promise of the room: ten thousand windows of each kind, and the truth inside the bound in every one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.meter.loads import (
+    LOADS,
+    Counter,
+    Load,
+    constant,
+    locked,
+    ns,
+    polled,
+    shaped,
+    spread,
+    square,
+    steps,
+    windows,
+)
+
+if TYPE_CHECKING:
+    from joulelab.meter.curve import Curve
+
+LENGTH_S = 100.0
+
+
+def _errors(curve: Curve, load: Load, *, count: int = 10_000) -> list[float]:
+    """Error of each window; fails where one is beyond its bound."""
+    errors = []
+    for start_s, end_s in windows(count, LENGTH_S):
+        energy_j, bound_j = curve.between(curve.mark(ns(start_s)), curve.mark(ns(end_s)))
+        error_j = energy_j - (load.energy(end_s) - load.energy(start_s))
+        assert abs(error_j) <= bound_j, f"{start_s}..{end_s}: {error_j} J beyond the bound of {bound_j} J"
+        errors.append(error_j)
+    return errors
+
+
+# Spreads that interpolation between edges reaches on these loads, in joules.
+EDGES_J = {"constant": 0.05, "square": 7.0, "steps": 2.4}
+
+
+@pytest.mark.parametrize("name", LOADS)
+@pytest.mark.parametrize("read_s", [0.0, 0.0036])
+def test_edges(name: str, read_s: float) -> None:
+    load = LOADS[name](LENGTH_S + 5)
+    curve, lock, reads = locked(Counter(load), LENGTH_S, read_s=read_s)
+    # A read that takes 3.6 ms leaves its own length in doubt.
+    doubt_j = 700 * read_s / 10
+    assert spread(_errors(curve, load)) <= EDGES_J[name] + doubt_j
+    assert lock.edges > 9.9 * LENGTH_S
+    assert 2 <= reads / lock.edges <= 3
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_edges_that_wander(name: str) -> None:
+    load = LOADS[name](LENGTH_S + 5)
+    curve, _, reads = locked(Counter(load, jitter_s=0.004), LENGTH_S)
+    assert spread(_errors(curve, load)) <= EDGES_J[name] + 3
+    assert reads < 40 * LENGTH_S
+
+
+def test_edges_across_wraps() -> None:
+    load = square(LENGTH_S + 5)
+    counter = Counter(load, range_j=1000.0)
+    assert counter.values[-1] > 50 * counter.range_j
+    curve, _, _ = locked(counter, LENGTH_S)
+    assert spread(_errors(curve, load)) <= EDGES_J["square"]
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_buffer(name: str) -> None:
+    load = LOADS[name](LENGTH_S + 5)
+    counter = Counter(load)
+    by_buffer = spread(_errors(shaped(load, counter, LENGTH_S), load))
+    by_edges = spread(_errors(locked(counter, LENGTH_S)[0], load))
+    assert by_buffer <= by_edges + (0.3 if name == "constant" else 0.0)
+
+
+@pytest.mark.parametrize("lag_s", [0.010, 0.020])
+def test_buffer_whose_lag_is_not_as_stated(lag_s: float) -> None:
+    load = square(LENGTH_S + 5)
+    _errors(shaped(load, Counter(load), LENGTH_S, lag_s=lag_s), load)
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_integration(name: str) -> None:
+    load = LOADS[name](LENGTH_S + 5)
+    errors = _errors(polled(load, LENGTH_S), load)
+    mean_j = 2.6 * load.mean(0, LENGTH_S)
+    assert spread(errors) < 0.02 * mean_j
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_integration_of_a_slow_mean(name: str) -> None:
+    load = LOADS[name](LENGTH_S + 5)
+    _errors(polled(load, LENGTH_S, poll_s=0.1, window_s=1.0), load)
+
+
+def test_a_load_in_step_with_the_polling() -> None:
+    """Polled at fixed instants, 20 ms of 700 W in every 40 ms would be seen always or never."""
+    load = Load((step for _ in iter(int, 1) for step in ((0.020, 700.0), (0.020, 0.0))), LENGTH_S + 5)
+    errors = _errors(polled(load, LENGTH_S, poll_s=0.04), load)
+    assert abs(sum(errors) / len(errors)) < 0.02 * 2.6 * 350
+
+
+def test_plain_reads_are_worse() -> None:
+    """The loads here are as hard as those that the spreads above were published for."""
+    for make, least_j in ((constant, 20), (square, 20), (steps, 17)):
+        load = make(LENGTH_S + 5)
+        counter = Counter(load)
+        errors = [
+            counter.read(end) - counter.read(start) - (load.energy(end) - load.energy(start))
+            for start, end in windows(2000, LENGTH_S)
+        ]
+        assert spread(errors) > least_j

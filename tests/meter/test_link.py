@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding, starting and losing a sampler."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from joulelab.errors import SensorError
+from joulelab.meter import link
+from joulelab.meter.link import Link, connect
+from joulelab.meter.runtime import VARIABLE
+
+
+def test_without_a_sampler_nothing_fails_and_why_is_said() -> None:
+    null = Link("no sensor here")
+    null.put(1, window=1, parent=0, thread=0, time_ns=0)
+    assert null.name("x") == 0
+    with pytest.raises(SensorError, match="no sensor here"):
+        null.ask({"op": "flush"})
+    null.close()
+
+
+def test_a_sampler_that_was_named_and_is_gone_is_replaced(fake: str, tmp_path: Path) -> None:
+    made = connect(out=None, devices=[fake], environment={VARIABLE: str(tmp_path / "nothing here")})
+    assert made.pid
+    made.close()
+
+
+def test_joining_and_the_last_one_out(fake: str) -> None:
+    first = connect(out=None, devices=[fake], environment={})
+    assert first.runtime is not None
+    second = connect(out=None, devices=[], environment={VARIABLE: str(first.runtime.path)})
+    assert second.pid == first.pid
+    first.close()
+    assert second.ask({"op": "devices"})["devices"]
+    second.close()
+    assert not second.runtime or not second.runtime.path.exists()
+
+
+def test_a_working_directory_full_of_traps(
+    fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "select", "socket", "joulelab"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('trapped')")
+    monkeypatch.chdir(tmp_path)
+    made = connect(out=None, devices=[fake], environment={})
+    made.close()
+
+
+def test_without_room_for_a_ring_windows_can_still_be_asked_for(
+    fake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(link, "RingWriter", full)
+    made = connect(out=None, devices=[fake], environment={})
+    now_ns = link_now()
+    figures = made.ask({"op": "window", "id": 5, "start": now_ns - 10**7, "end": now_ns, "flags": 1})
+    assert figures["energy_j"] is not None
+    assert "exception" in figures["flags"]
+    made.close()
+
+
+def link_now() -> int:
+    import time
+
+    return time.monotonic_ns()
+
+
+def test_threads_may_ask_at_once(fake: str) -> None:
+    made = connect(out=None, devices=[fake], environment={})
+    now_ns, seen = link_now(), []
+
+    def ask(back_ms: int) -> None:
+        span = {"op": "between", "start": now_ns - back_ms * 10**6, "end": now_ns}
+        seen.append((back_ms, made.ask(span)["time_s"]))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == [(i, pytest.approx(i / 1000)) for i in range(1, 9)]
+    with pytest.raises(SensorError, match="refused"):
+        made.ask({"op": "no such thing"})
+    made.close()
+
+
+def test_races_to_start_make_one_sampler(fake: str) -> None:
+    job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0"}
+    made: list[link.SamplerLink] = []
+    threads = [
+        threading.Thread(target=lambda: made.append(connect(out=None, devices=[fake], environment=job)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one.pid for one in made}) == 1
+    for one in made:
+        one.close()

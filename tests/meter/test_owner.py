@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry behind measure()."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from joulelab.meter.owner import close_all, meter_for
+
+
+def test_one_meter_for_equal_settings(fake: str, tmp_path: Path) -> None:
+    first = meter_for(None, [fake])
+    assert meter_for(None, (fake,)) is first
+    assert meter_for(tmp_path, (fake,)) is not first
+    close_all()
+    assert meter_for(None, (fake,)) is not first
+    close_all()
+
+
+def test_meters_of_measure_are_closed_at_exit(fake: str, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom joulelab.meter.window import measure\n"
+        "with measure('w', out=sys.argv[1], devices=[sys.argv[2]]): pass\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "trial"), fake], check=True)
+    assert len((tmp_path / "trial" / "windows.jsonl").read_text().splitlines()) == 2
+
+
+def test_importing_registers_nothing() -> None:
+    code = (
+        "import atexit, os\n"
+        # The standard library and msgspec register things of their own.
+        "import random, subprocess, tempfile, threading, weakref, joulelab.records.measurement\n"
+        "before = atexit._ncallbacks()\n"
+        "seen = []\n"
+        "os.register_at_fork = lambda **k: seen.append(k)\n"
+        "import joulelab.meter.window, joulelab.meter.meter\n"
+        "assert atexit._ncallbacks() == before and not seen\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples between anchors."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from joulelab.meter.shape import ShapeCurve
+
+S = 1_000_000_000
+
+
+def _curve(*, window_s: float = 0.04) -> ShapeCurve:
+    return ShapeCurve(power_min_w=0.0, power_max_w=700.0, period_s=0.02, window_s=window_s, lag_s=0.0)
+
+
+def test_samples_are_scaled_to_the_counter() -> None:
+    curve = _curve()
+    for i in range(201):
+        curve.add(i * S // 50, 300.0 if i < 100 else 600.0)
+    curve.anchor(0, half_ns=0, energy_j=1000.0)
+    curve.anchor(4 * S, half_ns=0, energy_j=1000.0 + 0.9 * 1800.0)
+    assert curve.between(curve.mark(0), curve.mark(4 * S))[0] == pytest.approx(1620.0)
+    assert curve.mark(S).energy_j == pytest.approx(1000.0 + 0.9 * 300.0, abs=2.0)
+    assert curve.unscaled(0, 4 * S) == pytest.approx(1800.0, abs=4.0)
+
+
+def test_at_an_anchor_nothing_has_strayed() -> None:
+    curve = _curve()
+    for i in range(101):
+        curve.add(i * S // 50, 400.0 + 100.0 * math.sin(i))
+    curve.anchor(S // 2, half_ns=0, energy_j=0.0)
+    curve.anchor(3 * S // 2, half_ns=0, energy_j=400.0)
+    assert curve.mark(S // 2).strayed() == pytest.approx(0.0)
+    assert curve.mark(3 * S // 2).energy_j == pytest.approx(400.0)
+    assert 0 < curve.mark(S).strayed() < 100.0
+
+
+def test_an_anchor_that_the_samples_have_not_reached_is_not_used() -> None:
+    curve = _curve()
+    for i in range(51):
+        curve.add(i * S // 50, 200.0)
+    curve.anchor(0, half_ns=0, energy_j=0.0)
+    curve.anchor(S // 2, half_ns=0, energy_j=100.0)
+    # After the last sample, at 1 s, the power rose to 600 W; nobody has seen that shape yet.
+    curve.anchor(3 * S // 2, half_ns=0, energy_j=500.0)
+    assert curve.covered_ns == S // 2
+    mark = curve.mark(9 * S // 10)
+    assert mark.energy_j == pytest.approx(180.0)
+    assert mark.right is None
+    for i in range(51, 101):
+        curve.add(i * S // 50, 600.0)
+    assert curve.covered_ns == 3 * S // 2
+
+
+def test_before_the_first_anchor_the_buffer_reaches_back() -> None:
+    curve = _curve()
+    for i in range(101):
+        curve.add(i * S // 50, 500.0)
+    curve.anchor(S, half_ns=0, energy_j=100.0)
+    assert curve.first_ns == 0
+    assert curve.covered_ns == S
+    mark = curve.mark(S // 2)
+    assert mark.energy_j == pytest.approx(-150.0)
+    assert mark.left is None
+    assert mark.right is not None
+
+
+@pytest.mark.parametrize(
+    ("least_w", "most_w", "share"), [(350, 350, 1 / 8), (0, 0, 0), (70, 70, 0.045), (0, 700, 1 / 8)]
+)
+def test_the_smear_of_a_window(least_w: float, most_w: float, share: float) -> None:
+    assert _curve().smear(0.04, least_w, most_w) == pytest.approx(0.04 * 700 * share)
+
+
+def test_pruning_changes_nothing_that_is_kept() -> None:
+    curve = _curve()
+    for i in range(10_000):
+        curve.add(i * S // 50, 400.0 + 100.0 * math.sin(i))
+        if i % 100 == 0:
+            curve.anchor(i * S // 50, half_ns=0, energy_j=8.0 * i)
+    before = curve.mark(150 * S + 7)
+    curve.prune(149 * S)
+    after = curve.mark(150 * S + 7)
+    assert (after.energy_j, after.error_j) == (before.energy_j, before.error_j)
+    assert after.strayed() == before.strayed()

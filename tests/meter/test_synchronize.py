@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for accelerators, without importing a framework."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING
+
+from joulelab.meter.synchronize import synchronize
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def _torch(monkeypatch: pytest.MonkeyPatch, **backends: object) -> list[str]:
+    calls: list[str] = []
+    torch = ModuleType("torch")
+    for name, used in backends.items():
+        backend = SimpleNamespace(
+            is_initialized=lambda used=used: used, synchronize=lambda name=name: calls.append(name)
+        )
+        setattr(torch, name, backend)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return calls
+
+
+def test_only_what_is_in_use_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _torch(monkeypatch, cuda=True, xpu=False)
+    synchronize()
+    assert calls == ["cuda"]
+
+
+def test_a_torch_that_is_half_imported_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    synchronize()
+    half = ModuleType("torch")
+    half.cuda = ModuleType("torch.cuda")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", half)
+    synchronize()
+
+
+def test_mps_is_waited_for_once_it_holds_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    torch = ModuleType("torch")
+    held = [0]
+    torch.mps = SimpleNamespace(  # type: ignore[attr-defined]
+        current_allocated_memory=lambda: held[0], synchronize=lambda: calls.append("mps")
+    )
+    there = SimpleNamespace(is_available=lambda: True)
+    torch.backends = SimpleNamespace(mps=there)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    synchronize()
+    assert calls == []
+    held[0] = 1
+    synchronize()
+    assert calls == ["mps"]
+
+
+def test_torch_is_never_imported() -> None:
+    code = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "from joulelab.meter.synchronize import synchronize\n"
+        "synchronize(); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
