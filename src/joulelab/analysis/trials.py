@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records in, a table out: one row a trial, means over its measured repeats, two kinds of error.
+
+`energy_ci_j` is how far the mean may lie from that of many repeats (spread, 95 %, Student's t);
+`energy_error_j` is how far the meter may have been off in each repeat (bound). Repeats do not reduce that.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from joulelab.analysis.student import half_width, mean
+from joulelab.errors import RecordError
+from joulelab.records.trial import Repeat, Result, TrialSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from joulelab.records.store import TrialRecord
+
+PHASES = ("load", "train", "evaluate")
+TYPES: dict[str, Any] = {
+    "trial": pl.String,
+    "state": pl.String,
+    "valid": pl.Boolean,
+    "source": pl.String,
+    "simulated": pl.Boolean,
+    "n": pl.Int64,
+    "energy_j": pl.Float64,
+    "energy_ci_j": pl.Float64,
+    "energy_error_j": pl.Float64,
+    "time_s": pl.Float64,
+    "time_ci_s": pl.Float64,
+    "power_w": pl.Float64,
+    "accuracy": pl.Float64,
+    "accuracy_ci": pl.Float64,
+    "samples": pl.Int64,
+    "j_per_sample": pl.Float64,
+    "load_share": pl.Float64,
+    "train_share": pl.Float64,
+    "evaluate_share": pl.Float64,
+    "host": pl.String,
+    "flags": pl.List(pl.String),
+    "reason": pl.String,
+    "path": pl.String,
+}
+UNKNOWN: dict[str, Any] = dict.fromkeys(TYPES) | {"n": 0, "flags": []}
+
+
+def trials(records: Sequence[TrialRecord]) -> pl.DataFrame:
+    """One row a trial: the settings that vary, then the columns of `TYPES`. Unknown is null, never zero."""
+    rows = [_row(record) for record in records]
+    settings = [_settings(record) for record in records]
+    columns = [_column(name, [s.get(name) for s in settings]) for name in varying(records)]
+    fixed = [pl.Series(name, [row[name] for row in rows], dtype=kind) for name, kind in TYPES.items()]
+    return pl.DataFrame([*columns, *fixed])
+
+
+def varying(records: Sequence[TrialRecord]) -> list[str]:
+    """Names of the settings that differ among the records, in the order of their first appearance."""
+    settings = [_settings(record) for record in records]
+    names = dict.fromkeys(name for each in settings for name in each)
+    return [name for name in names if len({str(each.get(name)) for each in settings}) > 1]
+
+
+def _settings(record: TrialRecord) -> dict[str, Any]:
+    try:
+        return settings_of(record.spec)
+    except RecordError:
+        return {}
+
+
+def settings_of(spec: TrialSpec) -> dict[str, Any]:
+    """Everything that a spec asks for and that makes a trial another one, by name."""
+    found: dict[str, Any] = {"workload": spec.workload}
+    if spec.command:
+        found["command"] = shlex.join(spec.command)
+    # Seed and number of repeats are no settings whose effect is sought, but figures may differ by them.
+    found |= {
+        **spec.parameters,
+        **spec.knobs,
+        "repeats": spec.repeats,
+        "warmup": spec.warmup,
+        "seed": spec.seed,
+    }
+    found["devices"] = ", ".join(spec.devices) or None
+    return {(f"{name}_setting" if name in TYPES else name): value for name, value in found.items()}
+
+
+def _column(name: str, values: Sequence[Any]) -> pl.Series:
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) > 1 and not kinds <= {int, float}:
+        values = [None if value is None else str(value) for value in values]
+    return pl.Series(name, values, strict=False)
+
+
+def _row(record: TrialRecord) -> dict[str, Any]:
+    row = UNKNOWN | {"trial": record.folder.path.name, "path": str(record.folder.path)}
+    try:
+        state = row["state"] = record.state
+        host = record.host.get("host")
+        result = record.result if state == "done" else None
+        row |= {"host": host, "reason": record.failure.get("reason") if state == "failed" else None}
+    except RecordError as error:
+        # One damaged record must not hide the others.
+        return row | {"state": "damaged", "reason": error.message}
+    if result is None:
+        return row | ({"state": "damaged", "reason": "result.json is missing"} if state == "done" else {})
+    return row | _figures(result)
+
+
+def measured(result: Result) -> list[Repeat]:
+    """The repeats that count: no warm-up, nothing invalid. A command has none, its total is one pass."""
+    if not result.valid:
+        return []
+    if not result.repeats:
+        whole = result.total()
+        return [Repeat(index=1, seed=0, warmup=False, total=whole, phases={}, samples=0, epochs=0)]
+    return [repeat for repeat in result.repeats if not repeat.warmup and repeat.valid]
+
+
+def _figures(result: Result) -> dict[str, Any]:
+    repeats = measured(result)
+    bad = [repeat for repeat in result.repeats if not repeat.valid]
+    reason = result.reason or "; ".join(dict.fromkeys(repeat.reason for repeat in bad))
+    flags = list(dict.fromkeys(flag for repeat in repeats for flag in repeat.total.flags))
+    base = {"valid": result.valid and bool(repeats), "reason": reason or None, "n": len(repeats)}
+    sources = {repeat.total.source for repeat in repeats}
+    if not repeats:
+        return base | {
+            "flags": list(result.flags),
+            "source": result.source,
+            "simulated": simulated(result.flags),
+        }
+    accuracies = [value for repeat in repeats if (value := _accuracy(repeat.metrics)) is not None]
+    figures = base | {
+        "source": sources.pop() if len(sources) == 1 else "mixed",
+        "simulated": simulated(flags),
+        "flags": flags,
+        "time_s": mean([repeat.total.time_s for repeat in repeats]),
+        "time_ci_s": half_width([repeat.total.time_s for repeat in repeats]),
+        "accuracy": mean(accuracies),
+        "accuracy_ci": half_width(accuracies),
+        "samples": round(mean([repeat.samples for repeat in repeats]) or 0) or None,
+    }
+    if figures["source"] == "mixed":
+        figures["flags"] = [*flags, "its repeats have energies of different sources, so there is no mean"]
+        return figures
+    return figures | _energy(repeats)
+
+
+def _energy(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    energies = known(repeat.total.energy_j for repeat in repeats)
+    errors = known(repeat.total.energy_error_j for repeat in repeats)
+    if energies is None:
+        return {}
+    total_j = sum(energies)
+    time_s = sum(repeat.total.time_s for repeat in repeats)
+    samples = sum(repeat.samples for repeat in repeats)
+    return {
+        "energy_j": mean(energies),
+        "energy_ci_j": half_width(energies),
+        # Bounds may all point the same way, so their mean bounds the error of the mean.
+        "energy_error_j": mean(errors) if errors is not None else None,
+        "power_w": total_j / time_s if time_s > 0 else None,
+        "j_per_sample": total_j / samples if samples else None,
+        **{f"{phase}_share": _share(repeats, phase, total_j=total_j) for phase in PHASES},
+    }
+
+
+def _share(repeats: Sequence[Repeat], phase: str, *, total_j: float) -> float | None:
+    of_phase = [repeat.phases[phase] for repeat in repeats if phase in repeat.phases]
+    energies = known(measurement.energy_j for measurement in of_phase)
+    if not energies or len(energies) != len(repeats) or total_j <= 0:
+        return None
+    return sum(energies) / total_j
+
+
+def known(values: Any) -> list[float] | None:
+    """The values, or None where one of them is unknown: a mean over the others would be of something else."""
+    listed = list(values)
+    return None if any(value is None for value in listed) else listed
+
+
+def simulated(flags: Sequence[str]) -> bool:
+    return any(flag.startswith("simulated") for flag in flags)
+
+
+def _accuracy(metrics: Mapping[str, float]) -> float | None:
+    """On held-out data where there is such a figure."""
+    return metrics.get("val_accuracy", metrics.get("accuracy"))

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `joulelab`: parse, call, print. What it does stands in the rooms; each command imports its own."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from joulelab.errors import InputError, JouleLabError
+
+if TYPE_CHECKING:
+    from joulelab.records.parameter import Parameter
+
+app = typer.Typer(
+    name="joulelab",
+    help="What deep-learning training costs in joules, seconds and accuracy, and what to change.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+DevicesOption = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."),
+]
+
+
+def main() -> None:
+    """Entry of the console script: errors made on purpose end in words, not in a traceback."""
+    try:
+        app(prog_name="joulelab")
+    except JouleLabError as error:
+        sys.stdout.flush()
+        print(f"joulelab: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+    except BrokenPipeError:
+        # `joulelab show ... | head` has read enough. What is still buffered has no reader either.
+        sys.stderr.close()
+        sys.exit(141)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    *, show: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False
+) -> None:
+    """What deep-learning training costs in joules, seconds and accuracy, and what to change."""
+    if show:
+        import joulelab
+
+        print(joulelab.__version__)
+        raise typer.Exit
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def measure(
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD ...", help="The command and its arguments.")],
+    *,
+    name: Annotated[str, typer.Option(help="Name of the window; the command's own by default.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Trial folder to write; a new one under runs/ by default.")] = None,
+    device: DevicesOption = None,
+    idle: Annotated[float, typer.Option(help="Seconds of idle power to record first; 0 for none.", min=0.0)] = 0.5,
+) -> None:
+    """Run any command and say what it cost. Output, signals and exit status are the command's own."""
+    from joulelab.launch import measured
+    from joulelab.records import store
+    from joulelab.report import summary
+
+    folder = out or store.new_folder(Path("runs"), name or Path(command[0]).name)
+    result = measured.measure_command(command, out=folder, name=name, devices=tuple(device or ()), idle_s=idle)
+    if result.exit_code in (measured.NOT_FOUND, measured.NOT_EXECUTABLE) and result.reason:
+        print(f"joulelab: {result.reason}", file=sys.stderr)
+    title = name or Path(command[0]).name
+    # On stderr, so that the command's own stdout can be piped on as if nobody had measured it.
+    print(summary.text(result.total(), title=title, folder=folder), file=sys.stderr)
+    measured.leave_with(result.exit_code)
+
+
+def run(workload: str, **options: Any) -> None:
+    """Train one workload as one trial. Every knob is a flag; what is not given is the recipe's own."""
+    from joulelab.knobs import KNOBS
+    from joulelab.records import store
+    from joulelab.report import progress, table
+    from joulelab.study import check
+    from joulelab.study.run import run as run_trial
+
+    out: Path | None = options.pop("out")
+    launcher: str = options.pop("launcher")
+    given: dict[str, object] = dict(_pair(text) for text in options.pop("set") or ())
+    given |= {name: value for name, value in options.items() if value is not None}
+    plain = {name: given.pop(name) for name in ("repeats", "warmup", "seed")}
+    spec = check.trial_spec(
+        workload,
+        parameters={name: value for name, value in given.items() if name not in KNOBS and name != "device"},
+        knobs={name: value for name, value in given.items() if name in KNOBS},
+        devices=tuple(options["device"] or ()),
+        **plain,  # type: ignore[arg-type]  checked by trial_spec itself
+    )
+    folder = out or store.new_folder(Path("runs"), workload.rpartition(":")[2])
+    with progress.live() as on_progress:
+        record = run_trial(spec, out=folder, launcher=launcher, on_progress=on_progress)
+    print(table.text([record]))
+    print(f"record: {folder}")
+    if record.state != "done":
+        sys.exit(1)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InputError(f"--set {text!r} is not NAME=VALUE", cure="for example --set dropout=0.1")
+    return name, value
+
+
+def _run_signature() -> inspect.Signature:
+    """The flags of `run`, made from the declarations: a new knob or workload parameter is a flag unasked."""
+    from joulelab.knobs import KNOBS
+    from joulelab.launch import LAUNCHERS
+    from joulelab.records import plugin
+    from joulelab.workloads import RECIPES
+
+    declared: dict[str, Parameter] = {name: plugin.load(KNOBS, name, what="knob").parameter for name in KNOBS}
+    for recipe in RECIPES.values():
+        declared |= {p.name: p for p in recipe.parameters if p.name not in declared}
+    kinds: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
+    options = [_option(p.name, kinds[p.kind] | None, None, f"{p.help} [{p.legal()}]") for p in declared.values()]
+    options += [
+        _option("set", list[str] | None, None, "NAME=VALUE for a parameter of a plug-in workload (repeat for several)."),
+        _option("repeats", int, 1, "Measured passes from fresh weights."),
+        _option("warmup", int, 0, "Passes before them, left out of every mean."),
+        _option("seed", int, 0, "Seed of the first measured pass."),
+        _option("out", Path | None, None, "Trial folder to write; a new one under runs/ by default."),
+        _option("launcher", str, "local", f"Where it runs: {', '.join(LAUNCHERS)}."),
+        _option("device", list[str] | None, None, "Meter to use: nvidia, rapl, estimate, fake:FILE, replay:FILE."),
+    ]
+    names = typer.Argument(help=f"What to train: {', '.join(RECIPES)}, or package.module:Class.", show_default=False)
+    first = inspect.Parameter("workload", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[str, names])
+    return inspect.Signature([first, *options])
+
+
+def _option(name: str, kind: object, default: object, text: str) -> inspect.Parameter:
+    option = typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=default is not None)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+@app.command()
+def study(
+    file: Annotated[Path, typer.Argument(help="The study, a TOML file.", show_default=False)],
+    *,
+    out: Annotated[Path | None, typer.Option(help="Folder of the study; runs/NAME by default.")] = None,
+) -> None:
+    """Run every trial of a study that is not done yet. The same command goes on after any interruption."""
+    from joulelab.records import store
+    from joulelab.report import progress, table
+    from joulelab.study import plan, runner, study_file
+
+    asked = study_file.read_study(file)
+    folder = out or Path("runs") / asked.name
+    with progress.live() as on_progress:
+        summary = runner.run_study(asked, folder, on_progress=on_progress)
+    print(table.text(store.load_records(folder), apart=plan.strangers_below(folder)))
+    print(summary.text())
+    print(f"record: {folder}")
+    sys.exit(summary.exit_code)
+
+
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(help="A trial, a study, or a folder of those.", show_default=False)],
+    *,
+    sort: Annotated[str, typer.Option(help="Column to sort by; -COLUMN for the largest first.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="CSV instead of a table.")] = False,
+) -> None:
+    """Show the trials of a folder: energy with its error and source, time, accuracy, joules by phase."""
+    from joulelab.records import store
+    from joulelab.report import table
+    from joulelab.study import plan
+
+    records = store.load_records(folder)
+    if json or csv:
+        print((table.to_json if json else table.to_csv)(records, sort=sort))
+    else:
+        print(table.text(records, sort=sort, apart=plan.strangers_below(folder)))
+
+
+@app.command()
+def doctor(
+    *,
+    json: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long each sensor is watched.", min=0.05)] = 1.0,
+    device: DevicesOption = None,
+) -> None:
+    """Say which sensors this machine has, how fine each is, what is missing, and the command that would mend it."""
+    from joulelab.hardware import doctor as examination
+    from joulelab.report import doctor as report
+
+    found = examination.examine(names=tuple(device or ()), seconds=seconds)
+    print(report.json(found) if json else report.text(found))
+
+
+run.__signature__ = _run_signature()  # type: ignore[attr-defined]  typer reads the flags from here
+app.command()(run)

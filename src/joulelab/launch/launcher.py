@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of all launchers: something that runs one trial folder to its end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from joulelab.launch.progress import OnStep, ignore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from joulelab.records.layout import TrialFolder
+
+
+class Stopped(Exception):  # noqa: N818  not an error: somebody asked for it
+    """A signal asked to stop; the trial that ran has ended and is marked."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by signal {number}")
+        self.number = number
+
+
+class Launcher(ABC):
+    """Runs trials somewhere. What came of a trial is read from its folder; the exit status is only a hint."""
+
+    here = True  # trials run on this machine, so one at a time; False where a scheduler places them
+
+    @abstractmethod
+    def run(self, folder: TrialFolder, *, on_progress: OnStep = ignore, inherit: Sequence[int] = ()) -> int:
+        """Run the trial to its end and return its exit status, negative for the signal that ended it.
+
+        `inherit` holds open files that the process of the trial keeps for its life: locks that say it runs.
+        Raises `Stopped` when a signal asked this process to stop and the trial has ended for that reason.
+        """

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any command, measured from outside: its output, signals and exit status are its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from joulelab.errors import RecordError
+from joulelab.meter.meter import Meter
+from joulelab.records import provenance, store
+from joulelab.records.layout import TrialFolder
+from joulelab.records.trial import Result, TrialSpec, result_of
+
+# The shell's own statuses for a command that never ran.
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
+FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+
+
+def measure_command(
+    command: Sequence[str], *, out: Path, name: str = "", devices: Sequence[str] = (), idle_s: float = 0.5
+) -> Result:
+    """Run `command` to its end and leave a trial folder at `out`. A negative exit code is the signal that ended it."""
+    folder = TrialFolder(out)
+    if folder.spec.exists():
+        raise RecordError(f"{out} already holds a trial", cure="give another folder with --out, or remove that one")
+    store.make_folder(out)
+    store.write_json(folder.spec, TrialSpec(workload="command", command=tuple(command), devices=tuple(devices)))
+    name = name or Path(command[0]).name
+    with Meter(out=out, devices=tuple(devices)) as meter:
+        idle = meter.idle(idle_s) if idle_s > 0 else None
+        provenance.write_host(folder, devices=meter.device_list(), idle=idle)
+        window = meter.window(name, synchronize=False)
+        with window:
+            exit_code, reason = _run(command, environment=meter.environment())
+        measurement = window.measurement
+    state = "done" if exit_code == 0 else "failed"
+    result = result_of(measurement, state=state, exit_code=exit_code, valid=exit_code == 0, reason=reason)
+    store.write_json(folder.result, result)
+    if exit_code == 0:
+        folder.done.touch()
+    else:
+        store.write_json(folder.failed, {"schema": 1, "state": "failed", "reason": reason, "exit_code": exit_code})
+    return result
+
+
+def _run(command: Sequence[str], *, environment: dict[str, str]) -> tuple[int, str]:
+    # What Python has buffered would come out after the command's own output.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with _signals_passed_on() as attach:
+        try:
+            process = subprocess.Popen(list(command), env={**os.environ, **environment})
+        except FileNotFoundError:
+            return NOT_FOUND, f"no such command: {command[0]}"
+        except OSError as error:
+            return NOT_EXECUTABLE, f"{command[0]} cannot be executed: {error.strerror}"
+        attach(process)
+        exit_code = process.wait()
+    if exit_code < 0:
+        return exit_code, f"ended by {_signal_name(-exit_code)}: {shlex.join(command)}"
+    return exit_code, f"exit status {exit_code}: {shlex.join(command)}" if exit_code else ""
+
+
+@contextlib.contextmanager
+def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Catch signals from before the command exists; what comes too early is sent when it does."""
+    running: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        del frame
+        # Started from a terminal, the command has had Ctrl-C from there already. Sent by `kill` to this process
+        # alone, it has not: then no terminal has this group in its foreground.
+        if number in FROM_TERMINAL and _in_foreground():
+            return
+        if running:
+            with contextlib.suppress(ProcessLookupError):
+                running[0].send_signal(number)
+        else:
+            early.append(number)
+
+    def attach(process: subprocess.Popen[bytes]) -> None:
+        running.append(process)
+        for number in early:
+            process.send_signal(number)
+
+    # A signal that this process was started to ignore (nohup, a job in the background) stays ignored, in both.
+    caught = [n for n in (*FORWARDED, *FROM_TERMINAL) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in caught}
+    try:
+        yield attach
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def leave_with(exit_code: int) -> None:
+    """End this process as the command ended: a caller that looks for the signal finds the signal."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if exit_code < 0:
+        import resource  # Unix only, and needed only here
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command's core says why; ours would not
+        signal.signal(-exit_code, signal.SIG_DFL) if -exit_code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -exit_code)
+    raise SystemExit(exit_code if exit_code >= 0 else 128 - exit_code)

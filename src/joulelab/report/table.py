@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trials of a record as a table for the terminal, as CSV, and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from joulelab.analysis.order import in_order
+from joulelab.analysis.trials import PHASES, TYPES, trials
+from joulelab.errors import RecordError
+from joulelab.report.machine import machines, model_error
+from joulelab.report.numbers import UNKNOWN, duration, quantity, relative, setting, settings, share
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
+    from joulelab.records.store import TrialRecord
+
+Row = Mapping[str, Any]
+MOST_NOTES = 8
+WIDE = 100  # columns
+
+
+def text(
+    records: Sequence[TrialRecord],
+    *,
+    sort: str = "",
+    title: str = "",
+    apart: Collection[str] = (),
+    width: int = 0,
+) -> str:
+    """A table that fits 100 columns: what was measured and where above it, what must be known of it below.
+
+    Trials named in `apart` (those that a study's plan no longer holds) stand in a table of their own.
+    """
+    inside = [record for record in records if record.folder.path.name not in apart]
+    outside = [record for record in records if record.folder.path.name in apart]
+    out = io.StringIO()
+    console = Console(file=out, width=width or Console().width, no_color=True, highlight=False, emoji=False)
+    _print(console, inside, sort=sort, title=title)
+    if outside:
+        console.print()
+        _print(console, outside, sort=sort, title="Not in the study's plan any more")
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def _print(console: Console, records: Sequence[TrialRecord], *, sort: str, title: str) -> None:
+    rows = _sorted(records, sort=sort)
+    varied = [name for name in rows[0] if name not in TYPES] if rows else []
+    for line in _head(records, rows, title=title):
+        console.print(line, markup=False)
+    console.print()
+    console.print(_table(rows, varied, wide=console.width >= WIDE))
+    console.print()
+    for note in notes(records, rows, varied=varied):
+        console.print(note, markup=False)
+
+
+def to_json(records: Sequence[TrialRecord], *, sort: str = "") -> str:
+    """A list of objects, a trial each; unknown is null."""
+    return json.dumps(_sorted(records, sort=sort), indent=1, ensure_ascii=False, default=str)
+
+
+def to_csv(records: Sequence[TrialRecord], *, sort: str = "") -> str:
+    """One line a trial; unknown is empty, flags are joined by '; '."""
+    table = in_order(trials(records), sort=sort, where="--sort")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows([_plain(value) for value in row] for row in table.iter_rows())
+    return out.getvalue().rstrip("\n")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "; ".join(value) if isinstance(value, list) else value
+
+
+def _sorted(records: Sequence[TrialRecord], *, sort: str) -> list[dict[str, Any]]:
+    return in_order(trials(records), sort=sort, where="--sort").to_dicts()
+
+
+def _table(rows: Sequence[Row], varied: Sequence[str], *, wide: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, int(wide), 0, 0), show_edge=False)
+    first = list(varied) or ["trial"]
+    for name in first:
+        # Where it gets narrow these give way: a name may be folded, a figure may not.
+        justify: JustifyMethod = "right" if _numeric(rows, name) else "left"
+        table.add_column(name.replace("_", "\n"), justify=justify, overflow="fold")
+    shown = [column for column in COLUMNS if column[0] not in SELDOM or SELDOM[column[0]](rows)]
+    for head, _ in shown:
+        table.add_column(head, justify="left" if head in LEFT else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(setting(row[name]) for name in first), *(cell(row) for _, cell in shown))
+    return table
+
+
+def _energy(row: Row) -> str:
+    return quantity(row["energy_j"], "J", error=row["energy_error_j"]).replace(" ± ", " ±")
+
+
+def _source(row: Row) -> str:
+    return (row["source"] or UNKNOWN) + (",\nsimulated" if row["simulated"] else "")
+
+
+def _shares(row: Row) -> str:
+    shares = [share(row[f"{phase}_share"]) for phase in PHASES]
+    return UNKNOWN if set(shares) == {UNKNOWN} else "/".join(shares)
+
+
+def _accuracy(row: Row) -> str:
+    return UNKNOWN if row["accuracy"] is None else f"{row['accuracy']:.3f}"
+
+
+def _state(row: Row) -> str:
+    return "invalid" if row["state"] == "done" and not row["valid"] else row["state"]
+
+
+def _ns(rows: Sequence[Row]) -> list[int]:
+    return sorted({row["n"] for row in rows if row["n"]})
+
+
+COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("energy", _energy),
+    ("spread", lambda row: relative(row["energy_ci_j"], row["energy_j"])),
+    ("source", _source),
+    ("time", lambda row: duration(row["time_s"])),
+    ("accu-\nracy", _accuracy),
+    ("J per\nsample", lambda row: quantity(row["j_per_sample"], "J")),
+    ("load/\ntrain/\neval %", _shares),
+    ("n", lambda row: str(row["n"])),
+    ("state", _state),
+)
+LEFT = ("source", "state")
+# Columns that stand only where they tell rows apart.
+SELDOM: dict[str, Callable[[Sequence[Row]], bool]] = {
+    "n": lambda rows: len(_ns(rows)) > 1,
+    "state": lambda rows: any(_state(row) != "done" for row in rows),
+}
+
+
+def _numeric(rows: Sequence[Row], name: str) -> bool:
+    return all(isinstance(row[name], int | float) for row in rows if row[name] is not None)
+
+
+def _head(records: Sequence[TrialRecord], rows: Sequence[Row], *, title: str) -> list[str]:
+    what = f"{', '.join(_workloads(records)) or 'unknown'}: {len(rows)} trial{'s' if len(rows) != 1 else ''}"
+    places = machines(records)
+    where = [f"on {place}" for place in places] if len(places) < 4 else [f"on {len(places)} machines"]
+    return [*([title] if title else []), what, *where]
+
+
+def _workloads(records: Sequence[TrialRecord]) -> list[str]:
+    names: dict[str, None] = {}
+    for record in records:
+        try:
+            spec = record.spec
+        except RecordError:
+            continue
+        names[shlex.join(spec.command) if spec.command else spec.workload] = None
+    return list(names) if len(names) < 4 else [f"{len(names)} workloads"]
+
+
+def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequence[str] = ()) -> list[str]:
+    """What a reader of the table must know, in words."""
+    lines = []
+    ns = _ns(rows)
+    many = "n repeats" if len(ns) != 1 else f"{ns[0]} repeat{'s' if ns[0] > 1 else ''}"
+    if any(row["energy_j"] is not None for row in rows):
+        lines.append(
+            f"energy: mean of {many} ± bound of the meter's error; spread: 95 % interval of that mean"
+        )
+    if any(row["source"] == "estimated" for row in rows):
+        error = model_error(records)
+        lines.append(
+            f"estimated from CPU time: model error {relative(error, 1.0) if error else 'not stated'}, "
+            "no energy sensor was used; run `joulelab doctor`"
+        )
+    if len({row["source"] for row in rows if row["source"]}) > 1:
+        lines.append("energies of different sources stand in this table: compare only those of one source")
+    if any(row["simulated"] for row in rows):
+        lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
+    flags = Counter(flag for row in rows for flag in row["flags"] if not flag.startswith("simulated"))
+    lines += [
+        f"note ({count} of {len(rows)} trials): {flag}" for flag, count in flags.most_common(MOST_NOTES)
+    ]
+    wrong = [row for row in rows if row["reason"]]
+    for row in wrong[:MOST_NOTES]:
+        which = settings({name: row[name] for name in varied}) or row["trial"]
+        lines.append(f"{_state(row)}: {which}: {row['reason']}")
+    if len(wrong) > MOST_NOTES:
+        lines.append(f"and {len(wrong) - MOST_NOTES} more; `joulelab show --json` lists all")
+    return lines

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a study to its trials, and to the folders that hold them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from joulelab.records import store
+from joulelab.records.layout import StudyFolder, TrialFolder
+from joulelab.records.trial import TrialSpec
+from joulelab.study.check import recipe_of
+from joulelab.study.study_file import Study
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+
+def plan(study: Study) -> list[TrialSpec]:
+    """Every trial of the study: the product of the grid's lists, the last written varies fastest."""
+    listened = recipe_of(study.workload).knobs
+    parameter_names = {p.name for p in recipe_of(study.workload).parameters} - set(listened)
+    specs = []
+    for values in itertools.product(*study.grid.values()):
+        point = dict(zip(study.grid, values, strict=True))
+        specs.append(
+            TrialSpec(
+                workload=study.workload,
+                parameters=study.parameters | {n: v for n, v in point.items() if n in parameter_names},
+                knobs=study.knobs | {n: v for n, v in point.items() if n not in parameter_names},
+                repeats=study.repeats,
+                warmup=study.warmup,
+                seed=study.seed,
+                devices=study.devices,
+            )
+        )
+    return specs
+
+
+def write_plan(folder: StudyFolder, specs: Sequence[TrialSpec]) -> list[TrialFolder]:
+    """A folder with spec.json for each trial, in the order of the plan; those that exist are left alone."""
+    planned = [folder.trial(spec.folder_name()) for spec in specs]
+    for trial, spec in zip(planned, specs, strict=True):
+        if not trial.spec.exists():
+            trial.path.mkdir(parents=True, exist_ok=True)
+            store.write_json(trial.spec, spec)
+    return planned
+
+
+def strangers(folder: StudyFolder, planned: Iterable[TrialFolder]) -> list[TrialFolder]:
+    """Trials in the folder that the plan does not ask for: of an earlier state of the study file."""
+    names = {trial.path.name for trial in planned}
+    if not folder.trials.is_dir():
+        return []
+    present = sorted(path.name for path in folder.trials.iterdir() if path.is_dir())
+    return [folder.trial(name) for name in present if name not in names]
+
+
+def strangers_below(path: Path) -> frozenset[str]:
+    """Names of the trials at `path` that its study does not plan any more; none where it is no study."""
+    folder = StudyFolder(path)
+    if not folder.study.exists():
+        return frozenset()
+    planned = [folder.trial(spec.folder_name()) for spec in plan(store.read_json(folder.study, Study))]
+    return frozenset(trial.path.name for trial in strangers(folder, planned))

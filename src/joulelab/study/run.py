@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trial, run from Python or by `joulelab run`."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from joulelab.errors import RecordError, TrialError
+from joulelab.launch import LAUNCHERS
+from joulelab.launch.launcher import Stopped
+from joulelab.launch.progress import OnStep, ignore
+from joulelab.records import plugin, store
+from joulelab.records.layout import TrialFolder
+from joulelab.records.store import TrialRecord
+from joulelab.records.trial import TrialSpec
+from joulelab.study.attempt import attempt
+from joulelab.study.check import checked
+
+
+def run(
+    spec: TrialSpec, *, out: Path | str, launcher: str = "local", on_progress: OnStep = ignore
+) -> TrialRecord:
+    """Run one trial in the folder `out` and return its record; a trial that is done is not run again.
+
+    How it ended is in the record's `state`, and if it failed, why is in its `failure`.
+    """
+    spec = checked(spec)
+    place = plugin.load(LAUNCHERS, launcher, what="launcher")()
+    folder = TrialFolder(Path(out))
+    store.make_folder(folder.path)
+    if not folder.spec.exists():
+        store.write_json(folder.spec, spec)
+    elif store.read_json(folder.spec, TrialSpec) != spec:
+        raise RecordError(f"{out} holds another trial", cure="give another folder with --out")
+    try:
+        mine = attempt(folder, launcher=place, on_step=on_progress)
+    except Stopped as stop:
+        if stop.number == signal.SIGINT:
+            raise KeyboardInterrupt from stop
+        raise SystemExit(128 + stop.number) from stop
+    if not mine and not folder.done.exists():
+        raise TrialError(f"{out} is being run by another process", cure="wait for it, or give another folder")
+    return TrialRecord(folder)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A measured command keeps its own output, signals and exit status, and leaves a record that says what happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from joulelab.errors import RecordError
+from joulelab.launch import measured
+from joulelab.records import store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MEASURE = [sys.executable, "-m", "joulelab", "measure", "--idle", "0"]
+
+
+def measure(*words: str, folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = [*MEASURE, "--out", str(folder / "out"), "--", *words]
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=60, check=False, cwd=folder
+    )
+
+
+def test_output_and_input_pass_through_untouched(weird_tmp_path: Path) -> None:
+    done = measure("sh", "-c", "cat; echo error >&2", folder=weird_tmp_path, text="hello\n")
+    assert done.returncode == 0
+    assert done.stdout == "hello\n"
+    assert done.stderr.startswith("error\njoulelab: sh\n")
+    record = store.load_records(weird_tmp_path / "out")[0]
+    assert record.state == "done"
+    assert record.spec.command == ("sh", "-c", "cat; echo error >&2")
+    assert record.result is not None
+    assert record.result.energy_j is not None
+    assert [window["name"] for window in record.windows()] == ["sh"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "reason"),
+    [
+        (("sh", "-c", "exit 7"), 7, "exit status 7: sh -c 'exit 7'"),
+        (("no-such-command-anywhere",), 127, "no such command: no-such-command-anywhere"),
+        (("/",), 126, "/ cannot be executed"),
+        (("sh", "-c", "kill -KILL $$"), -signal.SIGKILL, "ended by SIGKILL"),
+        (("sh", "-c", "kill -TERM $$"), -signal.SIGTERM, "ended by SIGTERM"),
+    ],
+)
+def test_the_exit_status_is_the_commands_own(
+    weird_tmp_path: Path, words: tuple[str, ...], status: int, reason: str
+) -> None:
+    done = measure(*words, folder=weird_tmp_path)
+    assert done.returncode == status
+    record = store.load_records(weird_tmp_path / "out")[0]
+    assert record.state == "failed"
+    assert record.failure["reason"].startswith(reason)
+    assert record.result is not None
+    assert record.result.valid is False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_reaches_the_command(weird_tmp_path: Path, number: signal.Signals) -> None:
+    waits = f"trap 'echo got it; exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do sleep 0.05; done"
+    process = subprocess.Popen(
+        [*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "sh", "-c", waits],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # no terminal in the foreground: nobody else sends the signal on
+        # A job in a shell's background starts with SIGINT ignored, and a shell cannot trap what it was born ignoring.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509  this process has one thread
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+    assert out == "got it\n"
+    assert process.returncode == 9
+
+
+def test_processor_time_of_children_is_counted_once(weird_tmp_path: Path) -> None:
+    """Two children of 0.5 s each, in turn: an estimate of 1 s of one processor, whatever the tree looks like."""
+    busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.5: pass"
+    script = f'for i in 1 2; do {sys.executable} -c "{busy}"; done'
+    done = measure("sh", "-c", script, folder=weird_tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = store.load_records(weird_tmp_path / "out")[0].result
+    assert result is not None
+    if result.source != "estimated":
+        pytest.skip("this machine has a sensor: nothing is estimated")
+    spent_s = os.times()
+    assert result.energy_j is not None
+    host = store.load_records(weird_tmp_path / "out")[0].host
+    watts = 4.0 if "4 W a thread" in str(host["devices"]) else None
+    if watts is None:
+        pytest.skip("the table knows this CPU, and its watts a thread are not this test's to repeat")
+    assert 1.0 * watts * 0.9 < result.energy_j < 1.6 * watts, spent_s
+
+
+def test_a_trial_folder_is_not_written_over(weird_tmp_path: Path) -> None:
+    assert measure("true", folder=weird_tmp_path).returncode == 0
+    again = measure("true", folder=weird_tmp_path)
+    assert again.returncode == 1
+    assert "already holds a trial" in again.stderr
+    with pytest.raises(RecordError, match="already holds a trial"):
+        measured.measure_command(["true"], out=weird_tmp_path / "out")
+
+
+def test_killed_itself_it_leaves_what_it_had(weird_tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "sh", "-c", "echo ready; exec sleep 1.5"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    process.wait()
+    process.stdout.read()  # until the command, whose output this is, has ended too
+    process.stdout.close()
+    deadline = time.monotonic() + 5
+    while (
+        not store.TrialRecord(store.TrialFolder(weird_tmp_path / "out")).windows()
+        and time.monotonic() < deadline
+    ):
+        time.sleep(0.02)
+    windows = store.load_records(weird_tmp_path / "out")[0].windows()
+    assert [window["name"] for window in windows] == ["sh"]
+    assert any("interrupted" in flag for flag in windows[0]["flags"])

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table: it fits, it sorts, and it says what its figures are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from joulelab.errors import InputError
+from joulelab.records import store
+from joulelab.report.table import text, to_csv, to_json
+from tests.analysis.records import repeat, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from joulelab.records.parameter import Scalar
+    from joulelab.records.store import TrialRecord
+
+
+def demo(path: Path, **total: Any) -> list[TrialRecord]:
+    records: list[TrialRecord] = []
+    for batch_size in (100, 20):
+        for loader in ("pandas", "ours"):
+            for precision in ("fp32", "bf16"):
+                number = len(records)
+                knobs: dict[str, Scalar] = {
+                    "batch_size": batch_size,
+                    "loader": loader,
+                    "precision": precision,
+                }
+                repeats = [repeat(1, 1000.0 + number, **total), repeat(2, 1010.0 + number, **total)]
+                records.append(write(path / str(number), knobs, *repeats, repeats=2))
+    return records
+
+
+@pytest.mark.parametrize("width", [100, 80])
+def test_eight_trials_fit(tmp_path: Path, width: int) -> None:
+    shown = text(demo(tmp_path, source="estimated"), width=width)
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0] == "nt3: 8 trials"
+    assert lines[1] == "on machine-1 (Some CPU, 2 CPUs)"
+    rows = [line for line in lines if "kJ" in line]
+    assert len(rows) == 8
+    # Every line with a figure says that it is an estimate.
+    assert all("estimated" in row for row in rows)
+    assert "no energy sensor was used" in shown
+    # No figure is broken over two lines.
+    assert all(re.search(r" \d\.\d{3} ±0\.05\d kJ ", row) for row in rows)
+
+
+def test_rows_stand_in_the_order_of_their_settings(tmp_path: Path) -> None:
+    shown = text(demo(tmp_path), width=100)
+    sizes = [int(line.split()[0]) for line in shown.splitlines() if "kJ" in line]
+    assert sizes == [20] * 4 + [100] * 4
+    assert "estimated" not in shown
+    assert "mean of 2 repeats" in shown
+
+
+def test_sorts_by_a_column_unknown_last(tmp_path: Path) -> None:
+    records = [*demo(tmp_path), write(tmp_path / "planned", {"batch_size": 40})]
+    energies = [row["energy_j"] for row in json.loads(to_json(records, sort="-energy_j"))]
+    assert energies == [1012.0 - k for k in range(8)] + [None]
+    energies = [row["energy_j"] for row in json.loads(to_json(records, sort="energy_j"))]
+    assert energies == [1005.0 + k for k in range(8)] + [None]
+
+
+def test_an_unknown_column_names_the_legal_ones(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"unknown column 'energy'(.|\n)*energy_j"):
+        text(demo(tmp_path), sort="energy")
+
+
+def test_csv_holds_every_column(tmp_path: Path) -> None:
+    records = [
+        write(tmp_path / "a", {"batch_size": 20}, repeat(1, 100.0, flags=("short", "a, b"))),
+        write(tmp_path / "b", {"batch_size": 40}),
+    ]
+    rows = list(csv.DictReader(io.StringIO(to_csv(records))))
+    assert [(row["batch_size"], row["energy_j"], row["source"]) for row in rows] == [
+        ("20", "100.0", "counter"),
+        ("40", "", ""),
+    ]
+    assert rows[0]["flags"] == "short; a, b"
+
+
+def test_json_is_what_the_table_holds(tmp_path: Path) -> None:
+    (row,) = json.loads(to_json([write(tmp_path / "a", {"batch_size": 20}, repeat(1, 100.0))]))
+    assert (row["trial"], row["n"], row["energy_j"], row["energy_ci_j"], row["flags"]) == (
+        "a",
+        1,
+        100.0,
+        None,
+        [],
+    )
+
+
+def test_trials_that_did_not_end_well_say_why(tmp_path: Path) -> None:
+    failed = write(tmp_path / "f", {"batch_size": 80})
+    store.write_json(failed.folder.failed, {"schema": 1, "state": "failed", "reason": "out of memory [80]"})
+    invalid = write(tmp_path / "i", {"batch_size": 40}, repeat(1, 2.0, valid=False), valid=False)
+    shown = text([write(tmp_path / "a", {"batch_size": 20}, repeat(1, 100.0)), failed, invalid], width=100)
+    assert "failed: batch_size=80: out of memory [80]" in shown
+    assert "invalid: batch_size=40: the loss was nan at step 3" in shown
+    (row,) = [line for line in shown.splitlines() if line.split()[:1] == ["40"]]
+    assert row.split() == ["40", "-", "-", "counter", "-", "-", "-", "-", "invalid"]
+
+
+def test_different_sources_and_simulated_ones_are_said(tmp_path: Path) -> None:
+    records = [
+        write(tmp_path / "a", {"batch_size": 20}, repeat(1, 100.0)),
+        write(tmp_path / "b", {"batch_size": 40}, repeat(1, 100.0, source="estimated")),
+        write(tmp_path / "c", {"batch_size": 60}, repeat(1, 100.0, flags=("simulated",))),
+    ]
+    shown = text(records, width=100)
+    assert "compare only those of one source" in shown
+    assert "simulated: these figures come from a fake or replayed device" in shown
+
+
+def test_trials_out_of_the_plan_stand_apart(tmp_path: Path) -> None:
+    records = [
+        write(tmp_path / name, {"batch_size": size}, repeat(1, 1.0)) for name, size in (("a", 20), ("b", 40))
+    ]
+    shown = text(records, apart={"b"}, width=100)
+    before, _, after = shown.partition("Not in the study's plan any more")
+    assert (before.count("\na "), before.count("\nb "), after.count("\na "), after.count("\nb ")) == (
+        1,
+        0,
+        0,
+        1,
+    )
+
+
+def test_one_trial_and_none(tmp_path: Path) -> None:
+    assert "nt3: 1 trial\n" in text([write(tmp_path / "a", {}, repeat(1, 1.0))], width=100)
+    assert "0 trials" in text([], width=100)
+
+
+def test_a_model_error_that_the_record_states_is_said(tmp_path: Path) -> None:
+    record = write(tmp_path / "a", {}, repeat(1, 1.0, source="estimated"))
+    devices = [{"uid": "cpu", "name": "CPU time", "source": "estimated", "gain_error": 0.5}]
+    store.write_json(record.folder.host, {"schema": 1, "host": "m", "devices": devices})
+    shown = text([record], width=100)
+    assert "estimated from CPU time: model error ±50 %" in shown
+    assert "on m (metered: CPU time)" in shown

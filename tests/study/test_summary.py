@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words at the end of a study, and its exit status."""
+
+from __future__ import annotations
+
+from joulelab.study.summary import Summary
+
+
+def test_all_done() -> None:
+    summary = Summary(planned=3, ran=1, done=3)
+    assert (summary.exit_code, summary.text()) == (0, "3 of 3 trials done, 1 in this run")
+
+
+def test_stopped_says_how_to_go_on() -> None:
+    summary = Summary(planned=8, ran=2, done=2, left=5, failed={"t": "stopped by SIGINT"}, stopped=2)
+    assert summary.exit_code == 130
+    assert "stopped; the same command goes on with the 6 that are left" in summary.text()
+
+
+def test_failed_invalid_and_strangers_are_named() -> None:
+    summary = Summary(
+        planned=3,
+        ran=3,
+        done=2,
+        failed={"a": "out of memory"},
+        invalid={"b": "NaN"},
+        strangers=tuple("123456"),
+    )
+    text = summary.text()
+    assert summary.exit_code == 1
+    assert "failed: a: out of memory" in text
+    assert "invalid: b: NaN" in text
+    assert "6 trials in this folder are not in it any more" in text
+    assert text.endswith("1, 2, 3, 4, 5, ...")
