@@ -23,7 +23,7 @@ ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMP)
 endif
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml setup.py
 	@$(PYTHON) -c '$(ENOUGH)' 2>/dev/null || { \
 	  echo "make setup: JouleLab needs Python 3.11 or newer, with its modules venv and ensurepip." >&2; \
 	  echo "  found: $(PYTHON), $$($(PYTHON) --version 2>&1 | head -n 1)" >&2; \
@@ -72,5 +72,5 @@ system:  ## programs that some tests use when they are there (Debian, as root; s
 	  done; fi
 
 clean:  ## remove the environment and what the tools leave; runs/ stays
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info src/joulelab/*/*.so
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `joulelab`: parse, call, print. What it does stands in the rooms; each command imports its own."""
+"""The command `joulelab`.
+
+Parse, call, print. What it does stands in the rooms; each command imports its own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ app = typer.Typer(
 
 DevicesOption = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."),
+    typer.Option(
+        "--device", help="Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."
+    ),
 ]
 
 
@@ -46,7 +51,10 @@ def main() -> None:
 
 @app.callback(invoke_without_command=True)
 def version(
-    *, show: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False
+    *,
+    show: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)
+    ] = False,
 ) -> None:
     """What deep-learning training costs in joules, seconds and accuracy, and what to change."""
     if show:
@@ -58,12 +66,18 @@ def version(
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def measure(
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD ...", help="The command and its arguments.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD ...", help="The command and its arguments.")
+    ],
     *,
     name: Annotated[str, typer.Option(help="Name of the window; the command's own by default.")] = "",
-    out: Annotated[Path | None, typer.Option(help="Trial folder to write; a new one under runs/ by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Trial folder to write; a new one under runs/ by default.")
+    ] = None,
     device: DevicesOption = None,
-    idle: Annotated[float, typer.Option(help="Seconds of idle power to record first; 0 for none.", min=0.0)] = 0.5,
+    idle: Annotated[
+        float, typer.Option(help="Seconds of idle power to record first; 0 for none.", min=0.0)
+    ] = 0.5,
 ) -> None:
     """Run any command and say what it cost. Output, signals and exit status are the command's own."""
     from joulelab.launch import measured
@@ -71,8 +85,10 @@ def measure(
     from joulelab.report import summary
 
     folder = out or store.new_folder(Path("runs"), name or Path(command[0]).name)
-    result = measured.measure_command(command, out=folder, name=name, devices=tuple(device or ()), idle_s=idle)
-    if result.exit_code in (measured.NOT_FOUND, measured.NOT_EXECUTABLE) and result.reason:
+    result = measured.measure_command(
+        command, out=folder, name=name, devices=tuple(device or ()), idle_s=idle
+    )
+    if result.reason:
         print(f"joulelab: {result.reason}", file=sys.stderr)
     title = name or Path(command[0]).name
     # On stderr, so that the command's own stdout can be piped on as if nobody had measured it.
@@ -92,13 +108,13 @@ def run(workload: str, **options: Any) -> None:
     launcher: str = options.pop("launcher")
     given: dict[str, object] = dict(_pair(text) for text in options.pop("set") or ())
     given |= {name: value for name, value in options.items() if value is not None}
-    plain = {name: given.pop(name) for name in ("repeats", "warmup", "seed")}
+    plain: dict[str, Any] = {name: given.pop(name) for name in ("repeats", "warmup", "seed")}
     spec = check.trial_spec(
         workload,
         parameters={name: value for name, value in given.items() if name not in KNOBS and name != "device"},
         knobs={name: value for name, value in given.items() if name in KNOBS},
         devices=tuple(options["device"] or ()),
-        **plain,  # type: ignore[arg-type]  checked by trial_spec itself
+        **plain,
     )
     folder = out or store.new_folder(Path("runs"), workload.rpartition(":")[2])
     with progress.live() as on_progress:
@@ -127,18 +143,31 @@ def _run_signature() -> inspect.Signature:
     for recipe in RECIPES.values():
         declared |= {p.name: p for p in recipe.parameters if p.name not in declared}
     kinds: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
-    options = [_option(p.name, kinds[p.kind] | None, None, f"{p.help} [{p.legal()}]") for p in declared.values()]
+    options = [
+        _option(p.name, kinds[p.kind] | None, None, f"{p.help} [{p.legal()}]") for p in declared.values()
+    ]
     options += [
-        _option("set", list[str] | None, None, "NAME=VALUE for a parameter of a plug-in workload (repeat for several)."),
+        _option(
+            "set",
+            list[str] | None,
+            None,
+            "NAME=VALUE for a parameter of a plug-in workload (repeat for several).",
+        ),
         _option("repeats", int, 1, "Measured passes from fresh weights."),
         _option("warmup", int, 0, "Passes before them, left out of every mean."),
         _option("seed", int, 0, "Seed of the first measured pass."),
         _option("out", Path | None, None, "Trial folder to write; a new one under runs/ by default."),
         _option("launcher", str, "local", f"Where it runs: {', '.join(LAUNCHERS)}."),
-        _option("device", list[str] | None, None, "Meter to use: nvidia, rapl, estimate, fake:FILE, replay:FILE."),
+        _option(
+            "device", list[str] | None, None, "Meter to use: nvidia, rapl, estimate, fake:FILE, replay:FILE."
+        ),
     ]
-    names = typer.Argument(help=f"What to train: {', '.join(RECIPES)}, or package.module:Class.", show_default=False)
-    first = inspect.Parameter("workload", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[str, names])
+    names = typer.Argument(
+        help=f"What to train: {', '.join(RECIPES)}, or package.module:Class.", show_default=False
+    )
+    first = inspect.Parameter(
+        "workload", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[str, names]
+    )
     return inspect.Signature([first, *options])
 
 
@@ -172,7 +201,9 @@ def study(
 
 @app.command()
 def show(
-    folder: Annotated[Path, typer.Argument(help="A trial, a study, or a folder of those.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(help="A trial, a study, or a folder of those.", show_default=False)
+    ],
     *,
     sort: Annotated[str, typer.Option(help="Column to sort by; -COLUMN for the largest first.")] = "",
     json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
@@ -197,7 +228,7 @@ def doctor(
     seconds: Annotated[float, typer.Option(help="How long each sensor is watched.", min=0.05)] = 1.0,
     device: DevicesOption = None,
 ) -> None:
-    """Say which sensors this machine has, how fine each is, what is missing, and the command that would mend it."""
+    """Say which sensors this machine has, how fine each is, what is missing, and what would mend it."""
     from joulelab.hardware import doctor as examination
     from joulelab.report import doctor as report
 
@@ -205,5 +236,5 @@ def doctor(
     print(report.json(found) if json else report.text(found))
 
 
-run.__signature__ = _run_signature()  # type: ignore[attr-defined]  typer reads the flags from here
+setattr(run, "__signature__", _run_signature())  # noqa: B010  typer reads the flags from here
 app.command()(run)

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from joulelab.errors import SensorError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from joulelab.hardware.device import Device, Found
 
 KINDS = {"gpu", "cpu", "dram", "node"}

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from joulelab.launch.progress import Step
 from joulelab.records.layout import TrialFolder
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 WORKER = """
 import json, os, sys
@@ -87,4 +88,4 @@ def test_the_worker_finds_what_this_process_finds(tmp_path: Path, monkeypatch: p
     paths = import_path().split(os.pathsep)
     assert str(tmp_path) in paths
     # Never the interpreter's own: a child of the worker may be another Python.
-    assert not any("site-packages" in path or path == os.path.dirname(os.__file__) for path in paths)  # noqa: PTH120
+    assert not any("site-packages" in path or path == str(Path(os.__file__).parent) for path in paths)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A measured command keeps its own output, signals and exit status, and leaves a record that says what happened."""
+"""A measured command keeps its own output, signals and exit status, and leaves a record of what happened."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from joulelab.errors import RecordError
 from joulelab.launch import measured
 from joulelab.records import store
+from joulelab.records.layout import TrialFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,14 +68,16 @@ def test_the_exit_status_is_the_commands_own(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_reaches_the_command(weird_tmp_path: Path, number: signal.Signals) -> None:
-    waits = f"trap 'echo got it; exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do sleep 0.05; done"
+    name = number.name.removeprefix("SIG")
+    waits = f"trap 'echo got it; exit 9' {name}; echo ready; while :; do sleep 0.05; done"
     process = subprocess.Popen(
         [*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "sh", "-c", waits],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # no terminal in the foreground: nobody else sends the signal on
-        # A job in a shell's background starts with SIGINT ignored, and a shell cannot trap what it was born ignoring.
+        # A job in a shell's background starts with SIGINT ignored, and a shell cannot trap what it
+        # was born ignoring.
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509  this process has one thread
     )
     assert process.stdout is not None
@@ -85,9 +89,12 @@ def test_a_signal_reaches_the_command(weird_tmp_path: Path, number: signal.Signa
 
 
 def test_processor_time_of_children_is_counted_once(weird_tmp_path: Path) -> None:
-    """Two children of 0.5 s each, in turn: an estimate of 1 s of one processor, whatever the tree looks like."""
+    """Two children of 0.5 s each, in turn.
+
+    An estimate of 1 s of one processor, whatever the tree looks like.
+    """
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.5: pass"
-    script = f'for i in 1 2; do {sys.executable} -c "{busy}"; done'
+    script = f'for i in 1 2; do {shlex.quote(sys.executable)} -c "{busy}"; done'
     done = measure("sh", "-c", script, folder=weird_tmp_path)
     assert done.returncode == 0, done.stderr
     result = store.load_records(weird_tmp_path / "out")[0].result
@@ -127,8 +134,7 @@ def test_killed_itself_it_leaves_what_it_had(weird_tmp_path: Path) -> None:
     process.stdout.close()
     deadline = time.monotonic() + 5
     while (
-        not store.TrialRecord(store.TrialFolder(weird_tmp_path / "out")).windows()
-        and time.monotonic() < deadline
+        not store.TrialRecord(TrialFolder(weird_tmp_path / "out")).windows() and time.monotonic() < deadline
     ):
         time.sleep(0.02)
     windows = store.load_records(weird_tmp_path / "out")[0].windows()

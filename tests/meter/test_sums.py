@@ -65,3 +65,10 @@ def test_short_windows_and_simulations_say_so() -> None:
     figures = summed([_device("gpu:0", 4.0, simulated=True)], time_s=0.01)
     assert figures["flags"] == ["simulated", "short: error bound 25% of the energy"]
     assert summed([_device("gpu:0", 0.0)], time_s=0.0)["power_w"] is None
+
+
+def test_an_estimate_is_short_only_beyond_its_models_own_error() -> None:
+    long = summed([_device("cpu", 30.0, source="estimated", error_j=17.0)], time_s=1.0)
+    assert long["flags"] == []
+    short = summed([_device("cpu", 0.02, source="estimated", error_j=0.2)], time_s=0.01)
+    assert short["flags"] == ["short: error bound 1000% of the energy"]

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from joulelab.records import claim
 from joulelab.records.layout import TrialFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_two_attempts_never_mix(tmp_path: Path) -> None:
@@ -18,7 +21,10 @@ def test_two_attempts_never_mix(tmp_path: Path) -> None:
         folder.failed.write_text("{}")
         claim.release(folder)
     assert claim.take(folder)
-    assert [(tmp_path / "attempts" / n / "windows.jsonl").read_text() for n in "12"] == ["attempt 1", "attempt 2"]
+    assert [(tmp_path / "attempts" / n / "windows.jsonl").read_text() for n in "12"] == [
+        "attempt 1",
+        "attempt 2",
+    ]
     assert folder.spec.exists()
     assert folder.checkpoint.is_dir()
     assert not folder.failed.exists()

@@ -3,13 +3,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from joulelab.records import claim, store
 from joulelab.records.layout import TrialFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TAKE = """
 import sys
@@ -28,7 +31,10 @@ def folder(weird_tmp_path: Path) -> TrialFolder:
 
 def taker(folder: TrialFolder) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", TAKE, str(folder.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", TAKE, str(folder.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 

@@ -9,12 +9,20 @@ from joulelab.errors import InputError
 from joulelab.records.measurement import Measurement
 
 ONE = Measurement(
-    time_s=2.0, energy_j=10.0, energy_error_j=1.0, energy_j_by_device={"a": 6.0, "b": 4.0}, power_w=5.0, resolution_s=0.1, flags=("x",)
+    time_s=2.0,
+    energy_j=10.0,
+    energy_error_j=1.0,
+    energy_j_by_device={"a": 6.0, "b": 4.0},
+    power_w=5.0,
+    resolution_s=0.1,
+    flags=("x",),
 )
 
 
 def test_sums_add_times_energies_and_bounds() -> None:
-    two = Measurement(time_s=3.0, energy_j=5.0, energy_error_j=0.5, energy_j_by_device={"a": 5.0}, flags=("x", "y"))
+    two = Measurement(
+        time_s=3.0, energy_j=5.0, energy_error_j=0.5, energy_j_by_device={"a": 5.0}, flags=("x", "y")
+    )
     total = ONE + two
     assert (total.time_s, total.energy_j, total.energy_error_j, total.power_w) == (5.0, 15.0, 1.5, 3.0)
     assert total.energy_j_by_device == {"a": 11.0, "b": 4.0}

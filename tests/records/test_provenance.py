@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from joulelab.records import provenance, store
 from joulelab.records.layout import TrialFolder
 from joulelab.records.measurement import Measurement
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 
 def test_host_json_says_where_the_figures_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +32,10 @@ def test_host_json_says_where_the_figures_were_made(tmp_path: Path, monkeypatch:
 
 def test_revision_names_the_commit_and_keeps_the_difference(weird_tmp_path: Path) -> None:
     def git(*words: str) -> None:
-        subprocess.run(["git", "-C", str(weird_tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
+        subprocess.run(
+            ["git", "-C", str(weird_tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words],
+            check=True,
+        )
 
     assert provenance.revision(weird_tmp_path) == {}
     git("init", "-q")

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from joulelab.records.parameter import Parameter, Scalar
+if TYPE_CHECKING:
+    from joulelab.records.parameter import Parameter, Scalar
 
 
 class Knob:

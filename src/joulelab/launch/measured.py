@@ -9,15 +9,18 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
 from joulelab.errors import RecordError
 from joulelab.meter.meter import Meter
 from joulelab.records import provenance, store
 from joulelab.records.layout import TrialFolder
 from joulelab.records.trial import Result, TrialSpec, result_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
 
 # The shell's own statuses for a command that never ran.
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -28,12 +31,19 @@ FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 def measure_command(
     command: Sequence[str], *, out: Path, name: str = "", devices: Sequence[str] = (), idle_s: float = 0.5
 ) -> Result:
-    """Run `command` to its end and leave a trial folder at `out`. A negative exit code is the signal that ended it."""
+    """Run `command` to its end and leave a trial folder at `out`.
+
+    A negative exit code is the signal that ended it.
+    """
     folder = TrialFolder(out)
     if folder.spec.exists():
-        raise RecordError(f"{out} already holds a trial", cure="give another folder with --out, or remove that one")
+        raise RecordError(
+            f"{out} already holds a trial", cure="give another folder with --out, or remove that one"
+        )
     store.make_folder(out)
-    store.write_json(folder.spec, TrialSpec(workload="command", command=tuple(command), devices=tuple(devices)))
+    store.write_json(
+        folder.spec, TrialSpec(workload="command", command=tuple(command), devices=tuple(devices))
+    )
     name = name or Path(command[0]).name
     with Meter(out=out, devices=tuple(devices)) as meter:
         idle = meter.idle(idle_s) if idle_s > 0 else None
@@ -48,7 +58,9 @@ def measure_command(
     if exit_code == 0:
         folder.done.touch()
     else:
-        store.write_json(folder.failed, {"schema": 1, "state": "failed", "reason": reason, "exit_code": exit_code})
+        store.write_json(
+            folder.failed, {"schema": 1, "state": "failed", "reason": reason, "exit_code": exit_code}
+        )
     return result
 
 
@@ -78,7 +90,8 @@ def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
 
     def forward(number: int, frame: FrameType | None) -> None:
         del frame
-        # Started from a terminal, the command has had Ctrl-C from there already. Sent by `kill` to this process
+        # Started from a terminal, the command has had Ctrl-C from there already. Sent by `kill` to
+        # this process
         # alone, it has not: then no terminal has this group in its foreground.
         if number in FROM_TERMINAL and _in_foreground():
             return
@@ -93,7 +106,8 @@ def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         for number in early:
             process.send_signal(number)
 
-    # A signal that this process was started to ignore (nohup, a job in the background) stays ignored, in both.
+    # A signal that this process was started to ignore (nohup, a job in the background) stays ignored,
+    # in both.
     caught = [n for n in (*FORWARDED, *FROM_TERMINAL) if signal.getsignal(n) != signal.SIG_IGN]
     before = {number: signal.signal(number, forward) for number in caught}
     try:
@@ -131,6 +145,9 @@ def leave_with(exit_code: int) -> None:
         import resource  # Unix only, and needed only here
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command's core says why; ours would not
-        signal.signal(-exit_code, signal.SIG_DFL) if -exit_code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        signal.signal(-exit_code, signal.SIG_DFL) if -exit_code not in (
+            signal.SIGKILL,
+            signal.SIGSTOP,
+        ) else None
         os.kill(os.getpid(), -exit_code)
     raise SystemExit(exit_code if exit_code >= 0 else 128 - exit_code)

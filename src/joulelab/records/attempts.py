@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from joulelab.records.layout import TrialFolder
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from joulelab.records.layout import TrialFolder
 
 
 def set_aside(folder: TrialFolder) -> Path | None:
@@ -13,11 +16,22 @@ def set_aside(folder: TrialFolder) -> Path | None:
 
     The spec stays, and so does a checkpoint: they belong to the trial, not to the attempt.
     """
-    written = (folder.host, folder.windows, folder.power, folder.events, folder.metrics, folder.result, folder.log, folder.failed)
+    written = (
+        folder.host,
+        folder.windows,
+        folder.power,
+        folder.events,
+        folder.metrics,
+        folder.result,
+        folder.log,
+        folder.failed,
+    )
     left = [path for path in written if path.exists()]
     if not left:
         return None
-    number = 1 + sum(1 for _ in (folder.path / "attempts").glob("*")) if (folder.path / "attempts").exists() else 1
+    number = (
+        1 + sum(1 for _ in (folder.path / "attempts").glob("*")) if (folder.path / "attempts").exists() else 1
+    )
     aside = folder.path / "attempts" / str(number)
     aside.mkdir(parents=True)
     for path in left:

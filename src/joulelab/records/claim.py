@@ -7,15 +7,19 @@ import contextlib
 import fcntl
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from joulelab.errors import RecordError
 from joulelab.records import store
 from joulelab.records.attempts import set_aside
-from joulelab.records.layout import TrialFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from joulelab.records.layout import TrialFolder
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +52,10 @@ def release(folder: TrialFolder) -> None:
 
 
 def is_alive(folder: TrialFolder) -> bool:
-    """Whether somebody runs the trial now. A holder on another host is believed to: only there can one look."""
+    """Whether somebody runs the trial now.
+
+    A holder on another host is believed to: only there can one look.
+    """
     try:
         holder = store.read_json(folder.claim, Holder)
     except RecordError:
@@ -66,11 +73,16 @@ def this_process() -> Holder:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time; the kernel lets go when the holder dies. The file stays, empty: removing it would race."""
+    """One process at a time.
+
+    The kernel lets go when the holder dies. The file stays, empty: removing it would race.
+    """
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise RecordError(f"{path} cannot be opened: {error.strerror}", cure="make the folder writable") from error
+        raise RecordError(
+            f"{path} cannot be opened: {error.strerror}", cure="make the folder writable"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -15,7 +15,8 @@ SOURCES = ("counter", "integrated", "estimated", "reported")
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds and joules of one window, with the bound of their error and where they come from.
 
-    `energy_j` is None where nothing on the machine could tell (the flags say why); it is never 0 for that reason.
+    `energy_j` is None where nothing on the machine could tell (the flags say why); it is never 0 for that
+    reason.
     """
 
     time_s: float
@@ -32,13 +33,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             return NotImplemented
         if self.source != other.source:
             raise InputError(
-                f"a sum of energies from '{self.source}' and '{other.source}' would hide that they are not alike",
+                f"energies from '{self.source}' and '{other.source}' are not alike: a sum would hide it",
                 cure="keep them in separate columns, or measure both the same way",
             )
         time_s = self.time_s + other.time_s
         by_device = dict(self.energy_j_by_device)
-        for uid, energy_j in other.energy_j_by_device.items():
-            by_device[uid] = by_device.get(uid, 0.0) + energy_j
+        for uid, part_j in other.energy_j_by_device.items():
+            by_device[uid] = by_device.get(uid, 0.0) + part_j
         energy_j = _sum(self.energy_j, other.energy_j)
         return Measurement(
             time_s=time_s,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from joulelab.errors import InputError
@@ -30,7 +32,9 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         """The legal values in words, for help texts and errors."""
         if self.choices:
             return ", ".join(str(c) for c in self.choices)
-        words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}[self.kind]
+        words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}[
+            self.kind
+        ]
         if self.minimum is not None:
             words += f" of at least {self.minimum:g}"
         if self.maximum is not None:
@@ -60,5 +64,5 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
             return value if isinstance(value, int) else None
         if self.kind == "float":
             # NaN compares false with every limit, so it is refused here, where the reason is known.
-            return float(value) if isinstance(value, int | float) and value == value else None
+            return float(value) if isinstance(value, int | float) and not math.isnan(value) else None
         return value if isinstance(value, str) else None

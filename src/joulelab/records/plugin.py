@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joulelab.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def load(registry: Mapping[str, str], name: str, *, what: str, where: str = "") -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import importlib.metadata
 import os
 import platform
@@ -11,22 +11,46 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joulelab.records import store
 from joulelab.records.layout import SCHEMA, TrialFolder
-from joulelab.records.measurement import Measurement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from joulelab.records.measurement import Measurement
 
 PACKAGES = ("joulelab", "torch", "numpy", "numba", "pandas", "polars", "msgspec", "nvidia-ml-py")
 # Names that change what training costs. Values of other variables may be secrets and are not kept.
 ENVIRONMENT = (
-    "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES ZE_AFFINITY_MASK CUDA_DEVICE_ORDER "
-    "CUDA_LAUNCH_BLOCKING CUBLAS_WORKSPACE_CONFIG NVIDIA_TF32_OVERRIDE PYTORCH_CUDA_ALLOC_CONF TORCH_ALLOW_TF32_CUBLAS_OVERRIDE "
-    "OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS OMP_PROC_BIND OMP_PLACES KMP_AFFINITY NUMBA_NUM_THREADS "
-    "WORLD_SIZE RANK LOCAL_RANK SLURM_JOB_ID SLURM_NNODES SLURM_NTASKS SLURM_CPUS_PER_TASK JOULELAB_DEVICES"
-).split()
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "NVIDIA_TF32_OVERRIDE",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "KMP_AFFINITY",
+    "NUMBA_NUM_THREADS",
+    "WORLD_SIZE",
+    "RANK",
+    "LOCAL_RANK",
+    "SLURM_JOB_ID",
+    "SLURM_NNODES",
+    "SLURM_NTASKS",
+    "SLURM_CPUS_PER_TASK",
+    "JOULELAB_DEVICES",
+)
 
 
 def write_host(
@@ -39,7 +63,14 @@ def write_host(
 ) -> None:
     """host.json: everything about the place that a reader of the figures may ask for."""
     idle_w = None if idle is None else idle.power_w
-    content = {**describe(), "devices": list(devices), "problems": list(problems), "idle_power_w": idle_w, "idle": idle, **more}
+    content = {
+        **describe(),
+        "devices": list(devices),
+        "problems": list(problems),
+        "idle_power_w": idle_w,
+        "idle": idle,
+        **more,
+    }
     store.write_json(folder.host, content)
 
 
@@ -48,7 +79,7 @@ def describe() -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "host": socket.gethostname(),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),  # noqa: TID251  a date in the world, no duration
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),  # noqa: TID251  a date, no duration
         "clock": {"monotonic_ns": time.monotonic_ns(), "wall_ns": time.time_ns()},
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": cpu_name(),
@@ -83,13 +114,23 @@ def revision(folder: Path) -> dict[str, Any]:
         return {}
     difference = _git(folder, "diff", "HEAD")
     # A long difference is a sign of generated files: its beginning is kept, and its length.
-    return {"revision": head, "dirty": bool(difference), "diff": difference[:20_000], "diff_characters": len(difference)}
+    return {
+        "revision": head,
+        "dirty": bool(difference),
+        "diff": difference[:20_000],
+        "diff_characters": len(difference),
+    }
 
 
 def _git(folder: Path, *words: str) -> str:
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=False, errors="replace"
+            ["git", "-C", str(folder), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+            errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

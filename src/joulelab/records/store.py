@@ -10,9 +10,8 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -20,6 +19,9 @@ from joulelab.errors import RecordError
 from joulelab.records.layout import SCHEMA, TrialFolder
 from joulelab.records.trial import Result, TrialSpec
 from joulelab.records.upgrade import upgrade
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 T = TypeVar("T")
 
@@ -37,7 +39,7 @@ def make_folder(path: Path) -> None:
 
 
 def new_folder(parent: Path, prefix: str) -> Path:
-    """A folder of its own below `parent`, named after what is measured, when, and a number if that is taken."""
+    """A folder of its own below `parent`, named after what is measured, when, and a number if need be."""
     make_folder(parent)
     safe = re.sub(r"[^A-Za-z0-9_.+-]+", "_", prefix).strip("._")[:60] or "trial"
     stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -55,7 +57,7 @@ def write_json(path: Path, content: object) -> None:
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         beside.write_bytes(data + b"\n")
-        os.replace(beside, path)  # noqa: PTH105  Path.replace is the same; os.replace is the documented atomic one
+        beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise _unwritable(path, error) from error
@@ -71,11 +73,16 @@ def read_json(path: Path, kind: type[T]) -> T:
     except FileNotFoundError as error:
         raise RecordError(f"{path} does not exist", cure="name a folder that JouleLab has written") from error
     except msgspec.MsgspecError as error:
-        raise RecordError(f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again") from error
+        raise RecordError(
+            f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again"
+        ) from error
 
 
 class Lines:
-    """A file of JSON lines that only grows. A line is written whole, in one call, so a death tears at most the last."""
+    """A file of JSON lines that only grows.
+
+    A line is written whole, in one call, so a death tears at most the last.
+    """
 
     def __init__(self, path: Path, *, kind: str) -> None:
         self._file = path.open("ab", buffering=0)
@@ -99,7 +106,10 @@ class Lines:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Every whole line after the first, which says the schema. A torn line is what a death left: it is passed over."""
+    """Every whole line after the first, which says the schema.
+
+    A torn line is what a death left: it is passed over.
+    """
     if not path.exists():
         return []
     lines = list(_decoded(path))
@@ -188,7 +198,9 @@ def load_records(path: str | Path) -> list[TrialRecord]:
     """The trials at or below `path` (a trial folder, a study, or a folder of studies), ordered by path."""
     root = Path(path)
     if not root.exists():
-        raise RecordError(f"{root} does not exist", cure="name a trial folder, a study folder, or a folder of those")
+        raise RecordError(
+            f"{root} does not exist", cure="name a trial folder, a study folder, or a folder of those"
+        )
     folders = _trial_folders(root)
     if not folders:
         raise RecordError(

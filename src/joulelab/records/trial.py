@@ -14,7 +14,10 @@ from joulelab.records.parameter import Scalar
 
 
 class TrialSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was asked of one trial. Two specs with equal content are the same trial, whatever the order of keys."""
+    """What was asked of one trial.
+
+    Two specs with equal content are the same trial, whatever the order of keys.
+    """
 
     workload: str
     parameters: dict[str, Scalar] = {}  # what the workload is given: scale, data
@@ -78,4 +81,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 def result_of(total: Measurement, *, state: str, **rest: object) -> Result:
     """A Result whose totals are those of `total`."""
-    return msgspec.convert({**msgspec.structs.asdict(total), "state": state, **rest}, Result, from_attributes=True)
+    return msgspec.convert(
+        {**msgspec.structs.asdict(total), "state": state, **rest}, Result, from_attributes=True
+    )

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joulelab.errors import RecordError
 from joulelab.records.layout import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 Content = dict[str, Any]
 

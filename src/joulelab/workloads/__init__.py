@@ -20,7 +20,7 @@ RECIPES = {
                 maximum=1.0,
                 help="share of the 60,483 genes; filters shrink with its square root",
             ),
-            Parameter(name="data", kind="str", default="", help="folder of the CSV files; empty: a stand-in is made"),
+            Parameter(name="data", kind="str", default="", help="folder of the files; if empty, a stand-in"),
         ),
         knobs={
             "batch_size": 20,
