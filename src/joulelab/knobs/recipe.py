@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Knobs that a workload reads itself: nothing on the machine is changed for them."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import ClassVar
+
+from joulelab.data import LOADERS
+from joulelab.knobs.knob import Knob
+from joulelab.records.parameter import Parameter, Scalar
+
+
+class BatchSize(Knob):
+    parameter: ClassVar[Parameter] = Parameter(
+        name="batch_size", kind="int", minimum=1, help="samples in one optimizer step", unit="samples"
+    )
+
+
+class Epochs(Knob):
+    parameter: ClassVar[Parameter] = Parameter(
+        name="epochs", kind="int", minimum=1, help="passes over the training set", unit="epochs"
+    )
+
+
+class LearningRate(Knob):
+    parameter: ClassVar[Parameter] = Parameter(
+        name="learning_rate", kind="float", minimum=1e-9, maximum=1e3, help="step size at the start"
+    )
+
+
+class Loader(Knob):
+    """Which function reads the files: a name from the table, or `package.module:function`."""
+
+    parameter: ClassVar[Parameter] = Parameter(
+        name="loader", kind="str", choices=tuple(LOADERS), help="what reads the CSV files"
+    )
+
+    def check(self, value: object, *, where: str = "") -> Scalar:
+        if isinstance(value, str) and ":" in value:
+            return value
+        return super().check(value, where=where)
+
+    def available(self, value: Scalar) -> str:
+        if value == "pandas" and importlib.util.find_spec("pandas") is None:
+            return "loader 'pandas' needs pandas, which is not installed: pip install 'joulelab[loaders]'"
+        return ""

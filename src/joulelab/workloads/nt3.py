@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NT3: a 1-D convolution over gene expression that tells tumour from normal tissue (CANDLE Pilot 1).
+
+The model, its start, its loss and its schedule follow the benchmark of 2018, which was written for Keras 2.2;
+docs/workloads.md lists what that means and what `scale` changes.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from joulelab.data import LOADERS, generate_nt3
+from joulelab.errors import InputError
+from joulelab.records import plugin
+from joulelab.workloads.workload import Setting, Step, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FILTERS = 128
+KERNELS = (20, 10)
+POOL = 10
+DENSE = (200, 20)
+DROPOUT = 0.1
+
+
+class NT3(Workload):
+    """Batches are slices of one tensor on the device; the whole set is small enough to live there."""
+
+    metrics = ("accuracy",)
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.scale = float(setting.parameters["scale"])
+        self.batch_size = int(setting.knobs["batch_size"])
+
+    # ---- load: CSV to tensors ------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        if not self.setting.parameters["data"]:
+            generate_nt3.generate(self._folder(), scale=self.scale)
+
+    def load(self) -> None:
+        read = plugin.load(LOADERS, str(self.setting.knobs["loader"]), what="loader")
+        threads = int(self.setting.knobs.get("threads", 0)) or None
+        tables = [torch.from_numpy(read(path, threads=threads)) for path in self._files()]
+        labels = [self._labels(path, table[:, 0]) for path, table in zip(self._files(), tables, strict=True)]
+        if tables[0].shape[1] != tables[1].shape[1]:
+            raise InputError(
+                f"{self._folder()}: the training file has {tables[0].shape[1]} columns and the test file "
+                f"{tables[1].shape[1]}",
+                cure="take both files from one source",
+            )
+        # One divisor a gene over training and test rows together, as the benchmark does; a gene of zeros
+        # stays zero.
+        peak = torch.stack([table[:, 1:].abs().amax(0) for table in tables]).amax(0)
+        peak[peak == 0] = 1.0
+        device, dtype = self.setting.device, self.setting.dtype
+        features = [(table[:, 1:] / peak).unsqueeze(1).to(device, dtype) for table in tables]
+        self.train_x, self.test_x = features
+        self.train_y, self.test_y = (label.to(self.setting.device) for label in labels)
+
+    def _folder(self) -> Path:
+        given = str(self.setting.parameters["data"])
+        if given:
+            return Path(given)
+        return self.setting.data / f"nt3-v{generate_nt3.VERSION}-scale{self.scale:g}-seed0"
+
+    def _files(self) -> list[Path]:
+        files = [self._folder() / name for name in generate_nt3.FILES]
+        missing = [file.name for file in files if not file.exists()]
+        if missing:
+            raise InputError(
+                f"{self._folder()} has no {' and no '.join(missing)}",
+                cure="put the NT3 files there, or leave `data` empty for a stand-in",
+            )
+        return files
+
+    def _labels(self, path: Path, column: torch.Tensor) -> torch.Tensor:
+        if not bool(((column == 0) | (column == 1)).all()):
+            raise InputError(f"{path}: the first column must be the label, 0 or 1, in every row")
+        return column.to(torch.int64)
+
+    # ---- train ---------------------------------------------------------------------------------------------
+
+    def model(self) -> nn.Module:
+        with torch.device(self.setting.device):
+            return network(genes=self._genes(), filters=filters(self.scale)).to(self.setting.dtype)
+
+    def _genes(self) -> int:
+        return int(self.train_x.shape[-1])
+
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        rate = float(self.setting.knobs["learning_rate"])
+        weights = dict(model.named_parameters())
+        first_dense = weights.pop("dense_1.weight")
+        factor = first_dense_factor(genes=self._genes(), scale=self.scale)
+        # foreach, not fused: a fused SGD advances its state on the overflowing steps that GradScaler must
+        # skip.
+        groups: list[dict[str, Any]] = [
+            {"params": list(weights.values())},
+            {"params": [first_dense], "lr": rate * factor},
+        ]
+        optimizer = torch.optim.SGD(groups, lr=rate, foreach=True)
+        # Keras cuts when as many epochs as its patience have passed, torch one later; eps 0 lets the late
+        # cuts through.
+        self._plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            optimizer, factor=0.1, patience=9, threshold=1e-4, threshold_mode="abs", cooldown=0, eps=0.0
+        )
+        return optimizer
+
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        del epoch
+        order = torch.randperm(len(self.train_y), generator=generator).to(self.setting.device)
+        # The last batch is kept however small it is. Ranks do not share the rows out: each sees all of them,
+        # in an order of its own, because the paper's did.
+        for rows in torch.split(order, self.batch_size):
+            yield self.train_x[rows], self.train_y[rows]
+
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        x, y = batch
+        logits = model(x)
+        hits = (logits.detach().argmax(1) == y).float().mean()
+        return Step(functional.cross_entropy(logits, y), len(y), {"accuracy": hits})
+
+    # ---- evaluate: the test file is the validation set -----------------------------------------------------
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        total = torch.zeros((), device=self.setting.device, dtype=torch.float64)
+        hits = torch.zeros((), device=self.setting.device, dtype=torch.float64)
+        size = self.batch_size
+        for x, y in zip(torch.split(self.test_x, size), torch.split(self.test_y, size), strict=True):
+            logits = model(x)
+            total += functional.cross_entropy(logits, y, reduction="sum")
+            hits += (logits.argmax(1) == y).sum()
+        count = len(self.test_y)
+        return {"val_loss": total.item() / count, "val_accuracy": hits.item() / count}
+
+    def on_epoch_end(self, metrics: Mapping[str, float], optimizer: torch.optim.Optimizer) -> bool:
+        del optimizer
+        self._plateau.step(metrics["val_loss"])
+        return False
+
+
+def filters(scale: float) -> int:
+    """128 at full scale; below, so many that the cost of a sample falls with the square of the scale."""
+    return max(8, 8 * math.floor(FILTERS * math.sqrt(scale) / 8))
+
+
+def flat_features(*, genes: int, filters: int) -> int:
+    """What is left of the genes when the first dense layer sees them."""
+    return (genes - sum(KERNELS) + len(KERNELS)) // POOL * filters
+
+
+def first_dense_factor(*, genes: int, scale: float) -> float:
+    """What the first dense layer's learning rate is multiplied by: 1 at full scale.
+
+    A step moves that layer's output by the learning rate times the squared length of its input, which is as
+    long as there are features. The full network has 773,760 and learns mostly there; with fewer, the same
+    step needs more.
+    """
+    if scale >= 1.0:
+        return 1.0
+    full = flat_features(genes=generate_nt3.GENES, filters=FILTERS)
+    return full / flat_features(genes=genes, filters=filters(scale))
+
+
+def network(*, genes: int, filters: int) -> nn.Module:
+    """The layers of the benchmark; 154,922,918 parameters for 60,483 genes and 128 filters."""
+    if flat_features(genes=genes, filters=filters) < 1:
+        least = sum(KERNELS) - len(KERNELS) + POOL
+        raise InputError(f"NT3 needs at least {least} genes, and there are {genes}", cure="raise the scale")
+    net = nn.Sequential()
+    # The benchmark has a pooling of width 1 after the first convolution: it copies, and is left out.
+    net.add_module("conv_1", nn.Conv1d(1, filters, KERNELS[0]))
+    net.add_module("relu_1", nn.ReLU())
+    net.add_module("conv_2", nn.Conv1d(filters, filters, KERNELS[1]))
+    net.add_module("relu_2", nn.ReLU())
+    net.add_module("pool", nn.MaxPool1d(POOL))
+    net.add_module("flatten", nn.Flatten())
+    net.add_module("dense_1", nn.Linear(flat_features(genes=genes, filters=filters), DENSE[0]))
+    net.add_module("relu_3", nn.ReLU())
+    net.add_module("dropout_1", nn.Dropout(DROPOUT))
+    net.add_module("dense_2", nn.Linear(DENSE[0], DENSE[1]))
+    net.add_module("relu_4", nn.ReLU())
+    net.add_module("dropout_2", nn.Dropout(DROPOUT))
+    net.add_module("dense_3", nn.Linear(DENSE[1], 2))
+    for name, parameter in net.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        elif name == "conv_1.weight":
+            # Glorot counts the outputs; narrow copies count those of the full network, so that what flows out
+            # of this layer is as large as there. At full width this is Glorot's own bound.
+            bound = math.sqrt(6.0 / (KERNELS[0] + KERNELS[0] * FILTERS))
+            nn.init.uniform_(parameter, -bound, bound)
+        else:
+            nn.init.xavier_uniform_(parameter)
+    return net

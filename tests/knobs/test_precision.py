@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device lacks is said in words, and the process-wide switches are put back."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+from joulelab.knobs.precision import PrecisionKnob
+
+
+def switches() -> tuple[bool, bool]:
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize("value", PrecisionKnob.parameter.choices)
+def test_sets_both_switches_and_puts_them_back(value: str) -> None:
+    before = switches()
+    assert before[0] != before[1], "torch's defaults differ: that is why both are set"
+    with contextlib.suppress(KeyError), PrecisionKnob().applied(value):
+        assert switches() == (value == "tf32",) * 2
+        raise KeyError
+    assert switches() == before
+
+
+def test_without_a_gpu_only_tf32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    refused = {value: PrecisionKnob().available(value) for value in PrecisionKnob.parameter.choices}
+    assert refused.pop("tf32") == "precision 'tf32' needs an NVIDIA GPU, and torch sees none here"
+    assert set(refused.values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("capability", "refused"), [((7, 0), {"tf32", "bf16"}), ((8, 0), set()), ((9, 0), set())], ids=str
+)
+def test_on_a_gpu_what_its_generation_lacks_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], refused: set[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a card")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: capability >= (8, 0))
+    said = {value: PrecisionKnob().available(value) for value in PrecisionKnob.parameter.choices}
+    assert {value for value, words in said.items() if words} == refused
+    assert all("a card" in words for words in said.values() if words)
