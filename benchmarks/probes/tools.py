@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each tool's window as a pair of calls.
+
+Run in that tool's own environment, so nothing is imported at the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Pair = tuple[Callable[[], object], Callable[[], object], Callable[[], object]]
+
+
+def joulelab() -> Pair:
+    from joulelab import Meter
+
+    meter = Meter()
+    meter.__enter__()
+    windows: list[object] = []
+
+    def begin() -> None:
+        window = meter.window("step", synchronize=False)
+        window.__enter__()
+        windows.append(window)
+
+    def end() -> None:
+        windows.pop().__exit__(None, None, None)  # type: ignore[attr-defined]
+
+    return begin, end, meter.close
+
+
+def zeus() -> Pair:
+    from zeus.monitor import ZeusMonitor  # type: ignore[import-not-found]
+
+    monitor = ZeusMonitor(gpu_indices=[0], cpu_indices=[])
+    return (
+        lambda: monitor.begin_window("step", sync_execution=False),
+        lambda: monitor.end_window("step", sync_execution=False),
+        lambda: None,
+    )
+
+
+def codecarbon() -> Pair:
+    from codecarbon import OfflineEmissionsTracker  # type: ignore[import-not-found]
+
+    tracker = OfflineEmissionsTracker(
+        country_iso_code="FRA", save_to_file=False, log_level="critical", gpu_ids=[0]
+    )
+    names = iter(str(number) for number in range(10**9))
+    return (lambda: tracker.start_task(next(names)), tracker.stop_task, tracker.stop)
+
+
+def pair(tool: str) -> Pair:
+    makers: dict[str, Callable[[], Pair]] = {"joulelab": joulelab, "zeus": zeus, "codecarbon": codecarbon}
+    return makers[tool]()
