@@ -8,16 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from joulelab.launch.local import Local, import_path, lines_until_the_end
 from joulelab.launch.progress import Step
 from joulelab.records.layout import TrialFolder
-
-if TYPE_CHECKING:
-    pass
 
 WORKER = """
 import json, os, sys
