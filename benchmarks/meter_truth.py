@@ -118,7 +118,7 @@ def one_load(
         kinds: dict[str, list[tuple[float, float, float, float]]] = {"anywhere": [], "on edges": []}
         if given.stand_in:
             kinds["exact"] = []
-        # The reader began a moment after its start; an edge that it saw late, on a busy machine, is no reference.
+        # The reader began a moment after its start, and an edge that it saw late is no reference.
         start_ns = max(start_ns, log.after_ns[0])
         usual_ns = statistics.median(b - a for a, b in zip(log.before_ns, log.after_ns, strict=True))
         inside = [

@@ -25,6 +25,9 @@ FAST_READS_NS = 50_000_000
 ESTIMATE_READS_NS = 100_000_000
 POLL_S = 0.02
 STILL_NS = 3_000_000_000  # a counter that has not moved for so long is out of order
+# Drivers fail now and then for a moment; a device that fails so often in a row is lost.
+TRIES = 3
+AGAIN_NS = 100_000_000
 
 
 class Channel:
@@ -37,6 +40,7 @@ class Channel:
         self.flags: list[str] = []
         self.lost = ""  # why the device can no longer be read
         self.due_ns = 0
+        self._failures = 0  # in a row
 
     @property
     def covered_ns(self) -> int:
@@ -51,8 +55,12 @@ class Channel:
         """Read what is due."""
         try:
             self.read(now_ns)
+            self._failures = 0
         except Exception as error:  # noqa: BLE001 - vendor libraries raise anything; the other devices go on
-            self.lose(str(error).partition("\n")[0] or type(error).__name__)
+            self._failures += 1
+            self.due_ns = now_ns + AGAIN_NS
+            if self._failures == TRIES:
+                self.lose(str(error).partition("\n")[0] or type(error).__name__)
 
     def read(self, now_ns: int) -> None:
         raise SensorError("no sensor of this device gives energy or power")
@@ -80,6 +88,7 @@ class CounterChannel(Channel):
         self._total = Unwrapped(range_j=device.traits.counter_range_j, power_max_w=device.traits.power_max_w)
         self._moved_ns = 0
         self._cost_s = 0.0
+        self._broken = False  # since the last knot or anchor
 
     def see(self) -> tuple[int, int, bool]:
         """Read the counter: (time, half width, did it move)."""
@@ -88,8 +97,11 @@ class CounterChannel(Channel):
         self._cost_s += (2e-9 * reading.half_width_ns - self._cost_s) / 8
         if moved or not self._moved_ns:
             self._moved_ns = reading.time_ns
+        self._broken |= self._total.broken
         if self._total.jumps:
             self.note(f"the counter of {self.device.uid} jumped: what it leapt over is not counted")
+        if self._total.unsure:
+            self.note(f"the counter of {self.device.uid} was read too late: it may have wrapped unseen")
         return reading.time_ns, reading.half_width_ns, moved
 
 
@@ -113,7 +125,10 @@ class EdgeChannel(CounterChannel):
         time_ns, half_ns, moved = self.see()
         edge = self._lock.see(time_ns, half_ns=half_ns, moved=moved)
         if edge is not None:
-            self.edges.add(edge.time_ns, half_ns=edge.half_ns, energy_j=self._total.total_j)
+            self.edges.add(
+                edge.time_ns, half_ns=edge.half_ns, energy_j=self._total.total_j, broken=self._broken
+            )
+            self._broken = False
         self.due_ns = self._lock.next_ns
         if time_ns - self._moved_ns > STILL_NS:
             self.lose(f"the counter of {self.device.uid} stands still")
@@ -134,13 +149,22 @@ class FastChannel(CounterChannel):
         self._period_ns = int(traits.counter_period_s * 1e9)
 
     def read(self, now_ns: int) -> None:
-        time_ns, half_ns, _ = self.see()
+        time_ns, half_ns, moved = self.see()
+        self.due_ns = now_ns + self._every_ns
+        if not moved and len(self.edges) and self.source != "estimated":
+            # A counter that should have moved fifty times says nothing about this instant.
+            if time_ns - self._moved_ns > STILL_NS:
+                self.lose(f"the counter of {self.device.uid} stands still")
+            return
         # The value is as old as the counter's last move: half a period on average.
         half_period_ns = self._period_ns // 2
         self.edges.add(
-            time_ns - half_period_ns, half_ns=half_ns + half_period_ns, energy_j=self._total.total_j
+            time_ns - half_period_ns,
+            half_ns=half_ns + half_period_ns,
+            energy_j=self._total.total_j,
+            broken=self._broken,
         )
-        self.due_ns = now_ns + self._every_ns
+        self._broken = False
 
     def want(self, time_ns: int) -> None:
         if self.covered_ns < time_ns:
@@ -192,7 +216,10 @@ class ShapeChannel(CounterChannel):
         time_ns, half_ns, moved = self.see()
         edge = self._lock.see(time_ns, half_ns=half_ns, moved=moved)
         if edge is not None:
-            self.shape.anchor(edge.time_ns, half_ns=edge.half_ns, energy_j=self._total.total_j)
+            self.shape.anchor(
+                edge.time_ns, half_ns=edge.half_ns, energy_j=self._total.total_j, broken=self._broken
+            )
+            self._broken = False
             if edge.time_ns >= max(1, self._wanted_ns) > self.covered_ns:
                 # An anchor is of use when the samples have reached it.
                 self._buffer_due_ns = min(self._buffer_due_ns, edge.time_ns + self._late_ns)
@@ -233,7 +260,8 @@ class PowerChannel(Channel):
         self._stamp_ns = 0
         self._slot_ns = 0
         self._wanted_ns = 0
-        if not self._buffered and 0 < window_s < period_s / 2:
+        self.blind = not self._buffered and 0 < window_s < period_s / 2
+        if self.blind:
             seen = 100 * window_s / period_s
             blind = "loads in step with it are misread"
             self.note(f"the power sensor of {device.uid} sees {seen:.0f}% of the time: {blind}")

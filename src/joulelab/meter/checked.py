@@ -47,10 +47,12 @@ class CheckedChannel(Channel):
     vendor's own tool shows.
     """
 
-    def __init__(self, counter: CounterChannel, power: PowerChannel, *, tapped: bool) -> None:
+    def __init__(self, counter: CounterChannel, power: PowerChannel | None, *, tapped: bool) -> None:
         super().__init__(counter.device, counter.curve)
         self._counter = counter
-        self._power: PowerChannel | None = power
+        # None where power cannot judge: a sensor that looks at a part of the time sees a load in step with it
+        # as constant, and wrong. It is still what is left when the counter is lost.
+        self._power = power
         self._chosen: Channel = counter
         self._tapped = tapped  # power is fed by the counter channel's own buffer reads
         self._until_ns = 0
@@ -132,5 +134,6 @@ def open_channel(device: Device) -> Channel:
         else FastChannel(device)
     )
     if traits.power_period_s is not None and device.source != "estimated":
-        return CheckedChannel(counter, PowerChannel(device), tapped=False)
+        power = PowerChannel(device)
+        return CheckedChannel(counter, None if power.blind else power, tapped=False)
     return counter

@@ -22,6 +22,7 @@ class EdgeCurve(Curve):
         self._time = array("q")
         self._half = array("q")
         self._energy = array("d")
+        self._doubt = array("d")  # joules that breaks may hide, up to each knot
         self._mean_w: float | None = None
 
     def __len__(self) -> int:
@@ -35,24 +36,30 @@ class EdgeCurve(Curve):
     def covered_ns(self) -> int:
         return self._time[-1] if self._time else 0
 
-    def add(self, time_ns: int, *, half_ns: int, energy_j: float) -> None:
+    def add(self, time_ns: int, *, half_ns: int, energy_j: float, broken: bool = False) -> None:
         """A knot: the counter stood at `energy_j` at `time_ns` give or take `half_ns`.
 
-        Times must increase.
+        Times must increase. After a break the step from the knot before is worth nothing.
         """
+        doubt_j = self._doubt[-1] if self._doubt else 0.0
         if self._time:
             span_ns = time_ns - self._time[-1]
             if span_ns <= 0:
                 return
-            self._mean_w = (energy_j - self._energy[-1]) / span_ns * 1e9
-            # The mean is known only as well as its two times: widen by what surely lies outside of the range.
             blur_ns = half_ns + self._half[-1]
-            self.high_w = max(self.high_w, self._mean_w * span_ns / (span_ns + blur_ns))
-            if blur_ns < span_ns:
-                self.low_w = min(self.low_w, self._mean_w * span_ns / (span_ns - blur_ns))
+            if broken:
+                doubt_j += self.high_w * (span_ns + blur_ns) * 1e-9
+            else:
+                self._mean_w = (energy_j - self._energy[-1]) / span_ns * 1e9
+                # The mean is known only as well as its two times: widen by what surely lies outside of the
+                # range.
+                self.high_w = max(self.high_w, self._mean_w * span_ns / (span_ns + blur_ns))
+                if blur_ns < span_ns:
+                    self.low_w = min(self.low_w, self._mean_w * span_ns / (span_ns - blur_ns))
         self._time.append(time_ns)
         self._half.append(half_ns)
         self._energy.append(energy_j)
+        self._doubt.append(doubt_j)
 
     def mark(self, time_ns: int) -> Mark:
         if not self._time:
@@ -67,7 +74,9 @@ class EdgeCurve(Curve):
         left = right - 1
         start_ns, end_ns = self._time[left], self._time[right]
         low_j, high_j = self._energy[left], self._energy[right]
-        energy_j = low_j + (high_j - low_j) * (time_ns - start_ns) / (end_ns - start_ns)
+        part = (time_ns - start_ns) / (end_ns - start_ns)
+        energy_j = low_j + (high_j - low_j) * part
+        doubt_j = self._doubt[left] + (self._doubt[right] - self._doubt[left]) * part
         # The true curve passes both knots, somewhere within their half widths, and is nowhere steeper than
         # high_w nor flatter than low_w. That leaves a lens; the bound is its larger half at this instant.
         top_j = min(
@@ -79,12 +88,12 @@ class EdgeCurve(Curve):
             high_j - self.high_w * (end_ns + self._half[right] - time_ns) * 1e-9,
         )
         error_j = max(top_j - energy_j, energy_j - bottom_j, 0.0) + QUANTUM_J
-        return Mark(time_ns, energy_j, error_j)
+        return Mark(time_ns, energy_j, error_j, doubt_j=doubt_j)
 
     def prune(self, before_ns: int) -> None:
         keep = bisect_right(self._time, before_ns) - 1
         if keep > 256:
-            del self._time[:keep], self._half[:keep], self._energy[:keep]
+            del self._time[:keep], self._half[:keep], self._energy[:keep], self._doubt[:keep]
 
     def _least(self, span_ns: int) -> float:
         """The least that can be drawn in a span; a negative span is one by which the knot may be late."""
@@ -99,4 +108,4 @@ class EdgeCurve(Curve):
             mean_w = (self._energy[1] - self._energy[0]) / (self._time[1] - self._time[0]) * 1e9
         gap_s = (time_ns - self._time[knot]) * 1e-9
         error_j = abs(gap_s) * self.reach(mean_w) + self._half[knot] * 1e-9 * self.high_w + QUANTUM_J
-        return Mark(time_ns, self._energy[knot] + mean_w * gap_s, error_j)
+        return Mark(time_ns, self._energy[knot] + mean_w * gap_s, error_j, doubt_j=self._doubt[knot])

@@ -11,6 +11,7 @@ from joulelab.meter.mark import Drift, Mark
 from joulelab.meter.samples import Samples
 
 NEAR = 64  # samples that tell how much the power scatters
+LONG = 1024  # and those that tell of what comes seldom
 FEW = 8  # fewer than these tell nothing: the device's whole range is assumed
 SIGMAS2 = 25.0  # five standard deviations, squared: of 10,000 windows none shall lie outside
 
@@ -43,6 +44,10 @@ class IntegralCurve(Curve):
         self._samples = Samples()
         self._steps: deque[float] = deque(maxlen=NEAR)  # squared differences of neighbours
         self._steps_sum = 0.0
+        self._seldom_w2 = 0.0  # mean of the squared differences over a long time
+        self._added = 0
+        # Polls come late on a busy machine; where they fail to come, nothing is known of the power.
+        self._gap_s = max(4 * polled_s, window_s, 0.3)
 
     @property
     def first_ns(self) -> int | None:
@@ -63,17 +68,26 @@ class IntegralCurve(Curve):
         span_s = (time_ns - samples.time_ns[-1]) * 1e-9
         if span_s <= 0:
             return
+        if span_s > self._gap_s:
+            before_w = samples.power_w[-1]
+            reach_w = max(self.high_w - min(before_w, power_w), max(before_w, power_w) - self.low_w)
+            samples.append(time_ns, power_w, steady_j=reach_w * span_s)
+            return
         step_w2 = (power_w - samples.power_w[-1]) ** 2
+        self._added += 1
+        self._seldom_w2 += (step_w2 - self._seldom_w2) / min(self._added, LONG)
         if len(self._steps) == NEAR:
             self._steps_sum -= self._steps[0]
         self._steps.append(step_w2)
         self._steps_sum = max(0.0, self._steps_sum + step_w2)
         # Half the mean square of the differences is the variance that neighbours do not share (von Neumann).
-        variance_w2 = self._steps_sum / len(self._steps) / 2
+        # Spikes that none of the last samples met are still there.
+        variance_w2 = max(self._steps_sum / len(self._steps), self._seldom_w2) / 2
         if len(self._steps) < FEW:
             variance_w2 = max(variance_w2, ((self.high_w - self.low_w) / 4) ** 2)
-        # A mean that covers all time up to the next one leaves nothing to chance between the two.
-        unseen = 1.0 if self._window_s < span_s else 0.25
+        # A mean that covers all time up to the next one leaves little to chance between the two; that of one
+        # update of the field is read once or twice or not at all.
+        unseen = 0.25 if self._window_s >= max(span_s, 2 * self._period_s) else 1.0
         samples.append(time_ns, power_w, random_j2=SIGMAS2 * unseen * variance_w2 * span_s * span_s)
 
     def mark(self, time_ns: int) -> Mark:
@@ -96,5 +110,6 @@ class IntegralCurve(Curve):
         near_ns = int(NEAR / 2 * max(gap_s, 1e-3) * 1e9)
         low_w, high_w = samples.range_w(time_ns - near_ns, time_ns + near_ns)
         swing_w = high_w - low_w if len(samples) >= FEW else self.high_w - self.low_w
-        smear_j = self.smear(self._window_s, low_w, high_w)
+        # Between two updates nothing is known but their means: that smears as much again.
+        smear_j = self.smear(self._window_s + (self._period_s if self._window_s else 0.0), low_w, high_w)
         return QUANTUM_J + outside + smear_j + swing_w * (gap_s / 2 + self._period_s / 2)

@@ -40,6 +40,7 @@ class Mark:
     drift: Drift = Drift()
     left: Drift | None = None
     right: Drift | None = None
+    doubt_j: float = 0.0  # bound of what breaks of the counter hide, so far: only differences mean something
 
     def strayed(self) -> float:
         """Bound of the drift to the nearer of the two anchors; infinite where there is none."""
@@ -60,7 +61,7 @@ def between(start: Mark, end: Mark, *, power_min_w: float, power_max_w: float) -
         drift_j = min(drift_j, start.left.to(start.drift) + end.drift.to(end.right))
     else:
         drift_j = min(drift_j, start.strayed() + end.strayed())
-    error_j = start.error_j + end.error_j + drift_j
+    error_j = start.error_j + end.error_j + drift_j + max(0.0, end.doubt_j - start.doubt_j)
     # No device can draw less or more than its range allows, whatever the readings say.
     time_s = (end.time_ns - start.time_ns) * 1e-9
     physical_j = max(energy_j - power_min_w * time_s, power_max_w * time_s - energy_j)

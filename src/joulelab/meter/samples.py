@@ -19,6 +19,7 @@ class Samples:
         self.energy_j = array("d")
         self.steady_j = array("d")
         self.random_j2 = array("d")
+        self.gaps: list[tuple[int, int]] = []  # spans in which samples are missing
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -74,7 +75,12 @@ class Samples:
             return (time_ns - self.time_ns[-1]) * 1e-9
         return (self.time_ns[right] - self.time_ns[right - 1]) * 1e-9
 
+    def missing_ns(self, start_ns: int, end_ns: int) -> int:
+        """How much of a span lies in gaps."""
+        return sum(max(0, min(b, end_ns) - max(a, start_ns)) for a, b in self.gaps)
+
     def prune(self, before_ns: int) -> None:
+        self.gaps = [gap for gap in self.gaps if gap[1] >= before_ns]
         keep = bisect_right(self.time_ns, before_ns) - 2
         if keep > 256:
             for column in (self.time_ns, self.power_w, self.energy_j, self.steady_j, self.random_j2):

@@ -35,6 +35,10 @@ class ShapeCurve(Curve):
         self._time = array("q")
         self._half = array("q")
         self._energy = array("d")
+        self._doubt = array("d")  # joules that breaks of the counter may hide, up to each anchor
+        # Where so much of the buffer is missing (it was not read in time, the clock that stamps it was set),
+        # nothing is known of the shape.
+        self._gap_s = max(8 * period_s, 0.1)
         self._bends_w2 = 0.0  # mean square of the samples' second differences
 
     @property
@@ -67,6 +71,10 @@ class ShapeCurve(Curve):
         if span_s <= 0:
             return
         near = samples.power_w[-NEAR:]
+        if span_s > self._gap_s:
+            samples.gaps.append((samples.time_ns[-1], time_ns))
+            samples.append(time_ns, power_w, steady_j=(self.high_w - self.low_w) * span_s)
+            return
         swing_w = max(*near, power_w) - min(*near, power_w)
         steady_j = (LEVEL_SHARE * abs(power_w) + BEAT_SHARE * swing_w) * span_s
         # Where the power bends by b between two samples, the straight line misses up to b * span / 8; the
@@ -78,16 +86,24 @@ class ShapeCurve(Curve):
         random_j2 = SIGMAS2 * self._bends_w2 * (span_s / 8) ** 2
         samples.append(time_ns, power_w, steady_j=steady_j, random_j2=random_j2)
 
-    def anchor(self, time_ns: int, *, half_ns: int, energy_j: float) -> None:
-        """The counter stood at `energy_j` at `time_ns` give or take `half_ns`."""
+    def anchor(self, time_ns: int, *, half_ns: int, energy_j: float, broken: bool = False) -> None:
+        """The counter stood at `energy_j` at `time_ns` give or take `half_ns`.
+
+        After a break the step from the anchor before is worth nothing.
+        """
+        doubt_j = self._doubt[-1] if self._doubt else 0.0
         if self._time:
             span_ns = time_ns - self._time[-1]
             if span_ns <= 0:
                 return
-            self.saw((energy_j - self._energy[-1]) / span_ns * 1e9)
+            if broken:
+                doubt_j += self.high_w * span_ns * 1e-9
+            else:
+                self.saw((energy_j - self._energy[-1]) / span_ns * 1e9)
         self._time.append(time_ns)
         self._half.append(half_ns)
         self._energy.append(energy_j)
+        self._doubt.append(doubt_j)
 
     def mark(self, time_ns: int) -> Mark:
         if not self._time or not len(self._samples):
@@ -103,13 +119,18 @@ class ShapeCurve(Curve):
         scale, base = self._scale(min(max(right - 1, 0), max(last - 1, 0))), max(right - 1, 0)
         anchor_j, anchor_steady_j, anchor_random_j2 = self._samples.at(self._time[base])
         energy_j = self._energy[base] + scale * (shape_j - anchor_j)
+        doubt_j = self._doubt[base]
         left_drift = Drift(anchor_steady_j, anchor_random_j2) if right > 0 else None
         right_drift = None
         if right <= last:
             _, steady, random = self._samples.at(self._time[right])
             right_drift = Drift(steady, random)
+            if right > base:
+                energy_j += self._missed(time_ns, base, right)
+                doubt_j += (self._doubt[right] - doubt_j) * self._part(time_ns, base, right)
         error_j = self._local(time_ns, start, end) + QUANTUM_J
-        return Mark(time_ns, energy_j, error_j, right, Drift(steady_j, random_j2), left_drift, right_drift)
+        drift = Drift(steady_j, random_j2)
+        return Mark(time_ns, energy_j, error_j, right, drift, left_drift, right_drift, doubt_j)
 
     def unscaled(self, start_ns: int, end_ns: int) -> float:
         """What the samples alone say, to be compared with the counter."""
@@ -119,17 +140,29 @@ class ShapeCurve(Curve):
         self._samples.prune(before_ns)
         keep = bisect_right(self._time, before_ns) - 1
         if keep > 64:
-            del self._time[:keep], self._half[:keep], self._energy[:keep]
+            del self._time[:keep], self._half[:keep], self._energy[:keep], self._doubt[:keep]
 
     def _usable(self) -> int:
         """The last anchor that the samples have reached: before that, the area up to it has no shape."""
         return bisect_right(self._time, self._samples.time_ns[-1]) - 1 if len(self._samples) else -1
 
     def _scale(self, left: int) -> float:
-        if left + 1 > self._usable():
+        if left + 1 > self._usable() or self._samples.missing_ns(self._time[left], self._time[left + 1]):
             return 1.0
         shape_j = self._samples.at(self._time[left + 1])[0] - self._samples.at(self._time[left])[0]
         return (self._energy[left + 1] - self._energy[left]) / shape_j if shape_j > 0 else 1.0
+
+    def _missed(self, time_ns: int, left: int, right: int) -> float:
+        """What the counter has and the samples have not, where samples are missing: it belongs there."""
+        start_ns, end_ns = self._time[left], self._time[right]
+        gaps_ns = self._samples.missing_ns(start_ns, end_ns)
+        if not gaps_ns:
+            return 0.0
+        lacking_j = self._energy[right] - self._energy[left] - self.unscaled(start_ns, end_ns)
+        return lacking_j * self._samples.missing_ns(start_ns, time_ns) / gaps_ns
+
+    def _part(self, time_ns: int, left: int, right: int) -> float:
+        return min(1.0, max(0.0, (time_ns - self._time[left]) / (self._time[right] - self._time[left])))
 
     def _local(self, time_ns: int, start: int, end: int) -> float:
         """What is uncertain at this instant, whatever the anchors say."""
