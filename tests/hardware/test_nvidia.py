@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from joulelab.errors import SensorError
-from joulelab.hardware.device import Found, Limits
+from joulelab.hardware.device import Found, Limits, Sample
 from joulelab.hardware.nvidia import Nvidia
 from tests.fakes.nvml import HIGH_W, LOW_W, MEAN_W, FakeNvml
 
@@ -236,3 +236,43 @@ def test_a_mig_slice_shows_its_whole_card_once(nvml: FakeNvml, monkeypatch: pyte
         (device,) = found.devices
         assert device.uid == f"gpu:{UUIDS[1]}"
         assert device.scope == "whole card, of which a MIG slice is used"
+
+
+@pytest.mark.parametrize("step_s", [5.0, 1.0, -1.0, -5.0])
+def test_samples_keep_their_place_when_the_wall_clock_is_set(
+    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    """The driver stamps with the wall clock; a time server may set it by seconds."""
+    clock = FakeClock(step_s=step_s)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock.now_ns)
+    monkeypatch.setattr(time, "time_ns", lambda: clock.wall_ns(clock.now_ns))
+    with board() as device:
+        monkeypatch.setattr(device, "_read_buffer", clock.buffer)
+        got: list[Sample] = []
+        after_ns = 0
+        for _ in range(100):
+            clock.now_ns += 100_000_000
+            new = device.samples(after_ns)
+            got += new
+            after_ns = new[-1].time_ns if new else after_ns
+    # The power of each sample says when it was taken.
+    assert all(abs(sample.time_ns - sample.power_w * 1e6) < 1e6 for sample in got)
+    assert all(b.time_ns > a.time_ns for a, b in pairwise(got))
+    assert len(got) > 0.9 * 500
+
+
+class FakeClock:
+    """A wall clock that is set after five seconds, and a buffer stamped by it: power is the time in ms."""
+
+    def __init__(self, *, step_s: float) -> None:
+        self.now_ns = 100_000_000_000
+        self.step_ns = round(step_s * 1e9)
+
+    def wall_ns(self, time_ns: int) -> int:
+        return 1_700_000_000_000_000_000 + time_ns + (self.step_ns if time_ns > 105_010_000_000 else 0)
+
+    def buffer(self, after_us: int) -> list[tuple[int, float]]:
+        first = (self.now_ns - 2_400_000_000) // 20_000_000
+        stamps = [k * 20_000_000 for k in range(first, self.now_ns // 20_000_000 + 1)]
+        found = [(self.wall_ns(t) // 1000, t / 1e6) for t in stamps]
+        return [sample for sample in found if sample[0] > after_us]

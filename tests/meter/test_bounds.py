@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from joulelab.meter.integral import IntegralCurve
 from tests.meter.loads import (
     LOADS,
     Counter,
@@ -117,3 +119,17 @@ def test_plain_reads_are_worse() -> None:
             for start, end in windows(2000, LENGTH_S)
         ]
         assert spread(errors) > least_j
+
+
+@pytest.mark.parametrize("period_s", [0.099, 0.101])
+def test_integration_of_a_load_that_beats_with_the_sensors_updates(period_s: float) -> None:
+    """The field holds the mean of the 100 ms before its last update, and the load turns almost as often."""
+    half_s = period_s / 2
+    load = Load((step for _ in iter(int, 1) for step in ((half_s, 690.0), (half_s, 125.0))), LENGTH_S + 5)
+    draw = random.Random(9)
+    curve = IntegralCurve(power_min_w=0.0, power_max_w=700.0, period_s=0.1, window_s=0.1, polled_s=0.05)
+    for i in range(10, int(LENGTH_S / 0.05)):
+        at_s = (i + draw.random()) * 0.05
+        update_s = at_s // 0.1 * 0.1
+        curve.add(ns(at_s), load.mean(update_s - 0.1, update_s))
+    _errors(curve, load)

@@ -139,3 +139,41 @@ def test_a_sensor_that_sees_a_slice_says_so() -> None:
 
 def test_no_sensor_is_lost_from_the_beginning() -> None:
     assert "no sensor" in open_channel(Device()).lost
+
+
+def test_a_driver_that_fails_for_a_moment_loses_nothing() -> None:
+    clock, load = Clock(), square(40)
+    bench = Bench(load, clock, traits=EDGES)
+    channel = EdgeChannel(bench)
+    drive(channel, clock, 4.0)
+    bench.broken = True
+    channel.work(clock.now_ns)
+    bench.broken = False
+    drive(channel, clock, 10.0)
+    assert not channel.lost
+    _holds(channel, load, start_s=3.5, end_s=9.0)
+
+
+def test_a_fast_counter_that_stands_still_is_not_read_as_no_power() -> None:
+    clock, load = Clock(), square(40)
+    bench = Bench(load, clock, traits=FAST)
+    channel = FastChannel(bench)
+    drive(channel, clock, 4.0)
+    still_j = bench.counter.read(4.0)
+    bench.counter.values = [min(value_j, still_j) for value_j in bench.counter.values]
+    drive(channel, clock, 6.0)
+    _holds(channel, load, start_s=3.0, end_s=5.9)
+    drive(channel, clock, 8.0)
+    assert "stands still" in channel.lost
+
+
+def test_a_sampler_that_was_stopped_says_that_the_counter_may_have_wrapped() -> None:
+    clock, load = Clock(), square(40)
+    traits = Traits(counter_period_s=0.001, counter_range_j=1000.0, power_max_w=700.0)
+    channel = FastChannel(Bench(load, clock, traits=traits))
+    drive(channel, clock, 4.0)
+    clock.now_ns = ns(12.0)
+    drive(channel, clock, 14.0)
+    _holds(channel, load, start_s=3.0, end_s=13.0)
+    _holds(channel, load, start_s=5.0, end_s=11.0)
+    assert any("wrapped unseen" in flag for flag in channel.flags)

@@ -7,7 +7,7 @@ import pytest
 
 from joulelab.hardware.device import Traits
 from joulelab.meter.checked import CheckedChannel, open_channel
-from tests.meter.loads import Bench, Clock, drive, ns, square
+from tests.meter.loads import Bench, Clock, Load, drive, ns, square
 
 EDGES = Traits(counter_period_s=0.1, power_period_s=0.02, power_max_w=1400.0)
 SHAPE = Traits(
@@ -75,3 +75,21 @@ def test_a_device_that_leaves_altogether_is_lost() -> None:
     device.broken = True
     drive(channel, clock, 9.0)
     assert channel.lost == "the device has left"
+
+
+def test_a_blind_power_sensor_does_not_judge_a_counter() -> None:
+    """It looks at 25 of each 100 ms: of a load in step with it, it sees one half only."""
+    clock = Clock()
+    load = Load((step for _ in iter(int, 1) for step in ((0.050, 700.0), (0.050, 0.0))), 40)
+    traits = Traits(counter_period_s=0.1, power_period_s=0.1, power_window_s=0.025, power_max_w=700.0)
+
+    class InStep(Bench):
+        def power_w(self) -> float:
+            update_s = self.clock.now_ns // 100_000_000 / 10
+            return self.load.mean(update_s - 0.025, update_s)
+
+    channel = open_channel(InStep(load, clock, traits=traits))
+    drive(channel, clock, 8.0)
+    assert channel.source == "counter"
+    energy_j, bound_j = channel.curve.between(channel.curve.mark(ns(2.0)), channel.curve.mark(ns(7.0)))
+    assert abs(energy_j - 1750.0) <= bound_j < 50.0

@@ -41,3 +41,25 @@ def test_a_reset_is_no_energy(range_j: float | None) -> None:
     assert total.total_j == 80.0
     assert total.jumps == 1
     assert total.wraps == 0
+
+
+def test_a_counter_read_too_late_may_have_wrapped_once_more() -> None:
+    counter = Unwrapped(range_j=1000.0, power_max_w=700.0)
+    counter.see(0, 0.0)
+    counter.see(1_000_000_000, 600.0)
+    assert not counter.broken
+    counter.see(6_000_000_000, 900.0)  # five seconds at up to 700 W: 300, 1300, 2300 or 3300 J
+    assert counter.broken
+    assert counter.unsure == 1
+    counter.see(6_500_000_000, 900.0)
+    assert not counter.broken
+    # As many rounds as to come back to the same value look like standing still.
+    assert not counter.see(9_000_000_000, 900.0)
+    assert counter.broken
+
+
+def test_a_reset_breaks_the_step() -> None:
+    counter = Unwrapped(range_j=None, power_max_w=700.0)
+    counter.see(0, 500.0)
+    counter.see(100_000_000, 10.0)
+    assert counter.broken

@@ -65,3 +65,15 @@ def test_pruning_changes_nothing_that_is_kept() -> None:
     curve.prune(400 * S)
     assert len(curve) < 1010
     assert [curve.mark(int(t * S)) for t in (400.05, 499.0)] == before
+
+
+def test_after_a_break_all_that_could_be_drawn_is_in_doubt() -> None:
+    curve = _curve((0.0, 0.0, 0.0), (1.0, 0.0, 400.0), low_w=50.0)
+    curve.add(3 * S, half_ns=0, energy_j=400.0, broken=True)
+    curve.add(4 * S, half_ns=0, energy_j=800.0)
+    around = curve.between(curve.mark(S // 2), curve.mark(7 * S // 2))
+    assert around[1] >= 1400.0
+    assert curve.between(curve.mark(3 * S), curve.mark(4 * S))[1] < 1.0
+    within = curve.between(curve.mark(S), curve.mark(2 * S))
+    assert within[1] >= 700.0 - within[0]
+    assert curve.low_w == 50.0  # the step of nothing is no power that was seen

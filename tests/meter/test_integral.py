@@ -45,3 +45,23 @@ def test_beyond_the_last_sample_anything_may_happen() -> None:
     for i in range(100):
         curve.add(i * S // 50, 250.0)
     assert curve.mark(curve.covered_ns + S).error_j >= 450.0
+
+
+def test_where_no_sample_came_anything_may_have_been_drawn() -> None:
+    curve = _curve()
+    for i in range(500):
+        if not 200 <= i < 300:
+            curve.add(i * S // 50, 100.0)
+    for power_w in (0.0, 700.0):
+        energy_j, bound_j = curve.between(curve.mark(3 * S), curve.mark(7 * S))
+        assert abs(energy_j - (200.0 + 2 * power_w)) <= bound_j
+    # Outside of the gap all is as before.
+    assert curve.between(curve.mark(7 * S), curve.mark(9 * S))[1] < 10.0
+
+
+def test_spikes_that_come_seldom_are_remembered() -> None:
+    curve = _curve()
+    for i in range(1000):
+        curve.add(i * S // 50, 700.0 if i == 500 else 100.0)
+    # The last 64 samples, and all around, are 100 W: one sample in a thousand may still be a spike.
+    assert curve.between(curve.mark(15 * S), curve.mark(17 * S))[1] > 600.0 / 50

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from pathlib import Path
 
@@ -105,3 +106,36 @@ def test_races_to_start_make_one_sampler(fake: str) -> None:
     assert len({one.pid for one in made}) == 1
     for one in made:
         one.close()
+
+
+def test_a_child_of_a_fork_is_not_held_up_by_what_the_parent_was_asking(fake: str) -> None:
+    made = connect(out=None, devices=[fake], environment={})
+    with made._lock:  # as another thread holds it at the instant of the fork
+        child = os.fork()
+        if not child:
+            signal.alarm(5)
+            made.abandon()
+            try:
+                made.ask({"op": "devices"})
+            except SensorError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+    made.close()
+
+
+def test_a_sampler_that_was_killed_leaves_no_folder(fake: str) -> None:
+    made = connect(out=None, devices=[fake], environment={})
+    assert made.runtime is not None
+    os.kill(made.pid, signal.SIGKILL)
+    made.close()
+    assert not made.runtime.path.exists()
+
+
+def test_the_same_process_may_connect_twice(fake: str) -> None:
+    first = connect(out=None, devices=[fake], environment={})
+    assert first.runtime is not None
+    second = connect(out=None, devices=[], environment={VARIABLE: str(first.runtime.path)})
+    assert len(list(first.runtime.path.glob("ring-*.names"))) == 2
+    first.close()
+    second.close()

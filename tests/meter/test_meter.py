@@ -341,3 +341,27 @@ meter.close()
     assert sorted(by_name) == ["ended", "of the child", "open"]
     assert by_name["of the child"]["pid"] != by_name["open"]["pid"]
     assert by_name["open"]["flags"] == ["simulated"] or "short" in by_name["open"]["flags"][-1]
+
+
+def test_another_program_in_the_same_process_ends_the_windows_and_may_be_measured(
+    fake: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "trial"
+    again = (
+        "from joulelab.meter.meter import Meter\n"
+        "with Meter() as meter, meter.window('of the other program'): pass\n"
+    )
+    code = (
+        "import os\n"
+        "os.environ.update(meter.environment())\n"
+        f"os.execv(sys.executable, [sys.executable, '-c', {again!r}])"
+    )
+    with child(fake, out, code) as process:
+        assert process.stdout is not None
+        sampler = int(process.stdout.readline())
+    assert process.returncode == 0
+    assert gone(sampler)
+    by_name = {line["name"]: line for line in lines(out / "windows.jsonl")[1:]}
+    assert sorted(by_name) == ["ended", "of the other program", "open"]
+    assert "interrupted" in by_name["open"]["flags"]
+    assert by_name["open"]["end_ns"] <= by_name["of the other program"]["start_ns"]

@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from joulelab.errors import InputError
 from joulelab.meter.owner import close_all, meter_for
 
 
@@ -40,3 +43,8 @@ def test_importing_registers_nothing() -> None:
         "assert atexit._ncallbacks() == before and not seen\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_one_name_alone_is_not_taken_letter_by_letter() -> None:
+    with pytest.raises(InputError, match="devices = 'estimate' is text"):
+        meter_for(None, "estimate")

@@ -41,3 +41,19 @@ def test_windows_are_found_again_by_process_and_number(tmp_path: Path) -> None:
     record.close()
     head = json.loads((tmp_path / "spool").read_text().splitlines()[0])
     assert {"schema", "kind", "host", "monotonic_ns", "wall_ns", "devices"} <= set(head)
+
+
+def test_without_a_folder_the_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joulelab.meter.record.SPOOL", 10_000)
+    records = {
+        "spool": Record(None, spool=tmp_path / "spool", channels=[]),
+        "windows.jsonl": Record(tmp_path, spool=tmp_path / "unused", channels=[]),
+    }
+    for name, record in records.items():
+        for number in range(1, 2001):
+            record.window({"id": f"42-{number}"}, {"energy_j": 1.0}, process=42, number=number)
+        assert record.find(process=42, number=2000) == {"id": "42-2000", "energy_j": 1.0}
+        kept = name != "spool"
+        assert (record.find(process=42, number=1) is not None) == kept
+        record.close()
+        assert ((tmp_path / name).stat().st_size > 12_000) == kept

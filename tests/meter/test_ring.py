@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,39 @@ def test_two_rings_do_not_share_a_file(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         RingWriter(tmp_path / "ring")
     writer.close()
+
+
+def test_a_name_that_is_new_is_readable_at_once(tmp_path: Path) -> None:
+    writer = RingWriter(tmp_path / "ring")
+    reader = RingReader(tmp_path / "ring")
+    for number in range(20):
+        _put(writer, number + 1, name=f"step {number} \n \u00e9")
+        assert [event.name for event in reader.events()] == [f"step {number} \n \u00e9"]
+    writer.close()
+    reader.close()
+
+
+def test_an_event_that_never_comes_holds_up_the_others_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C strikes between taking a number and writing."""
+    now_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    writer = RingWriter(tmp_path / "ring", slots=1024)
+    reader = RingReader(tmp_path / "ring")
+    _put(writer, 1)
+    next(writer._count)
+    assert [event.window for event in reader.events()] == [1]
+    now_s[0] = 10.0
+    assert not list(reader.events())  # it may be under way
+    _put(writer, 2)
+    assert not list(reader.events())
+    now_s[0] = 11.0
+    assert not list(reader.events())
+    now_s[0] = 12.5
+    assert [event.window for event in reader.events()] == [2]
+    for number in range(3, 2000):
+        _put(writer, number)
+        assert [event.window for event in reader.events()] == [number]
+    writer.close()
+    reader.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 import threading
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from joulelab.errors import RecordError
 from joulelab.meter import runtime
-from joulelab.meter.runtime import Runtime, Settings, home, job_key, private, shared
+from joulelab.meter.runtime import Runtime, Settings, home, job_key, private, shared, sweep
 
 
 def test_settings_survive_the_file(weird_tmp_path: Path) -> None:
@@ -80,3 +81,22 @@ def test_jobs_are_told_apart() -> None:
     assert job_key({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}, out="", devices=())
     assert not job_key({"SLURM_JOB_ID": "1"}, out="", devices=())
     assert not job_key({}, out="", devices=())
+
+
+def test_what_the_killed_left_is_swept_and_the_living_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, living, starting, elsewhere, foreign = (private() for _ in range(5))
+    for made in (dead, living, starting):
+        made.write(Settings(owner=1))
+        made.ring(1, 0).touch()
+    elsewhere.write(Settings(owner=1, host="another"))
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(living.socket))
+    listener.listen()
+    with starting.locked():
+        sweep()
+    listener.close()
+    assert not dead.path.exists()
+    assert all(kept.path.exists() for kept in (living, starting, elsewhere, foreign))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from joulelab.hardware.find import find
 from joulelab.meter.book import Entry, Figures
+from joulelab.meter.client import Client
 from joulelab.meter.meter import Meter
 from joulelab.meter.runtime import Settings, private
 from joulelab.meter.sampler import Sampler
@@ -109,5 +111,39 @@ def test_a_disk_that_fills_up_in_mid_run_is_said_and_survived(fake: str, tmp_pat
         assert any("No space left" in flag for flag in finished[1]["flags"])  # type: ignore[attr-defined]
         assert sampler.record.find(process=1, number=1) is not None
     finally:
+        sampler.close()
+        runtime.remove()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"), [("0,1", "1", ""), ("0", "1", "'1'"), ("0", None, "not set"), (None, "1", "")]
+)
+def test_a_rank_with_cards_of_its_own_is_not_measured_in_silence(
+    fake: str, monkeypatch: pytest.MonkeyPatch, ours: str | None, theirs: str | None, said: str
+) -> None:
+    found = find([fake])
+    found.devices[0].simulated = False
+    if ours is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ours)
+    runtime = private()
+    sampler = Sampler(runtime, Settings(owner=os.getpid()), found=found)
+    here, there = socket.socketpair()
+    client = Client(here, host="h")
+    try:
+        client.introduce(pid=os.getpid(), ring=None, rank=1)
+        sampler.compare(client, theirs)
+        finished: list[Figures] = []
+        entry = Entry(time.monotonic_ns(), waiters=[finished.append])
+        sampler.book.start(entry)
+        sampler.book.end(entry, time.monotonic_ns())
+        sampler.book.settle(time.monotonic_ns(), force=True)
+        flags = [flag for flag in finished[0]["flags"] if "CUDA_VISIBLE" in flag]  # type: ignore[attr-defined]
+        assert len(flags) == bool(said)
+        assert all(said in flag and "rank 1" in flag for flag in flags)
+    finally:
+        client.close(sampler._selector)
+        there.close()
         sampler.close()
         runtime.remove()

@@ -86,3 +86,46 @@ def test_pruning_changes_nothing_that_is_kept() -> None:
     after = curve.mark(150 * S + 7)
     assert (after.energy_j, after.error_j) == (before.energy_j, before.error_j)
     assert after.strayed() == before.strayed()
+
+
+@pytest.mark.parametrize("hidden_w", [0.0, 700.0])
+def test_what_the_samples_missed_is_put_where_they_are_missing(hidden_w: float) -> None:
+    """From 1.5 s to 3.5 s the buffer was not read, and the power was another one."""
+    curve = _curve()
+    for i in range(251):
+        if not 75 < i < 175:
+            curve.add(i * S // 50, 200.0)
+
+    def truth_j(time_s: float) -> float:
+        return 200.0 * time_s + (hidden_w - 200.0) * min(2.0, max(0.0, time_s - 1.5))
+
+    for time_s in (0.0, 1.0, 4.0, 4.9):
+        curve.anchor(int(time_s * S), half_ns=0, energy_j=truth_j(time_s))
+    for start_s, end_s in (
+        (0.5, 1.4),
+        (0.5, 2.0),
+        (0.5, 3.6),
+        (2.0, 3.0),
+        (1.6, 1.7),
+        (3.55, 4.5),
+        (0.2, 4.7),
+    ):
+        energy_j, bound_j = curve.between(curve.mark(int(start_s * S)), curve.mark(int(end_s * S)))
+        assert abs(energy_j - (truth_j(end_s) - truth_j(start_s))) <= bound_j, (start_s, end_s)
+    # Beside the gap the samples hold.
+    assert curve.between(curve.mark(S // 2), curve.mark(7 * S // 5))[1] < 20.0
+    assert curve.between(curve.mark(S // 2), curve.mark(18 * S // 5))[1] < 30.0
+
+
+def test_after_a_break_of_the_counter_its_step_is_in_doubt() -> None:
+    curve = _curve()
+    for i in range(201):
+        curve.add(i * S // 50, 300.0)
+    curve.anchor(0, half_ns=0, energy_j=0.0)
+    curve.anchor(S, half_ns=0, energy_j=300.0)
+    curve.anchor(2 * S, half_ns=0, energy_j=310.0, broken=True)
+    curve.anchor(3 * S, half_ns=0, energy_j=610.0)
+    energy_j, bound_j = curve.between(curve.mark(S // 2), curve.mark(5 * S // 2))
+    assert abs(energy_j - 600.0) <= bound_j
+    energy_j, bound_j = curve.between(curve.mark(S // 4), curve.mark(3 * S // 4))
+    assert abs(energy_j - 150.0) <= bound_j < 20.0

@@ -32,10 +32,6 @@ def test_a_part_is_listed_and_not_added() -> None:
 
 def test_a_part_counts_where_its_whole_is_missing() -> None:
     assert summed([_device("cpu:core-0", 60.0, part_of="cpu:package-0")], time_s=1.0)["energy_j"] == 60.0
-    lost = _device("cpu:package-0", None, flags=("lost: it left",))
-    figures = summed([lost, _device("cpu:core-0", 60.0, part_of="cpu:package-0")], time_s=1.0)
-    assert figures["energy_j"] == 60.0
-    assert "not in the sum: cpu:package-0" in list(figures["flags"])  # type: ignore[call-overload]
 
 
 def test_estimates_never_join_a_measured_sum() -> None:
@@ -72,3 +68,14 @@ def test_an_estimate_is_short_only_beyond_its_models_own_error() -> None:
     assert long["flags"] == []
     short = summed([_device("cpu", 0.02, source="estimated", error_j=0.2)], time_s=0.01)
     assert short["flags"] == ["short: error bound 1000% of the energy"]
+
+
+def test_a_lost_whole_is_not_replaced_by_its_parts() -> None:
+    lost = _device("cpu:package-0", None, flags=("lost: it left",))
+    core = _device("cpu:core-0", 60.0, part_of="cpu:package-0")
+    figures = summed([lost, core], time_s=1.0)
+    assert figures["energy_j"] is None
+    assert "not in the sum: cpu:package-0" in list(figures["flags"])  # type: ignore[call-overload]
+    # The whole platform holds the other package, too: it must not join it.
+    psys = _device("node:psys", 300.0, part_of="cpu:package-0")
+    assert summed([lost, _device("cpu:package-1"), psys], time_s=1.0)["energy_j"] == 100.0

@@ -40,6 +40,9 @@ VOLTA, AMPERE, UNKNOWN_ARCH = 5, 7, 0xFFFFFFFF
 # since nothing is published; the spacing and depth are looked up on the board itself.
 BUFFER_PERIOD_S, BUFFER_WINDOW_S, BUFFER_LAG_S, BUFFER_DEPTH_S = 0.02, 0.04, 0.015, 2.4
 
+# NTP slews the wall clock by less than 1 ms between two reads; what moves it by more has set it.
+STEP_NS = 20_000_000
+
 
 class Nvidia(Device):
     """One board. A MIG slice is shown as its board, since NVML has no power of a slice."""
@@ -56,6 +59,7 @@ class Nvidia(Device):
         self.scope = "whole card, of which a MIG slice is used" if is_slice else "whole card"
         self.denied: list[str] = []
         self._newest = (0, 0)  # the last sample handed out: driver's stamp in us, and ours in ns
+        self._offset_ns: int | None = None  # of the wall clock, at the last look into the buffer
         self._power_scope = SCOPE_BOARD
         has_counter = self._has("energy counter", "nvmlDeviceGetTotalEnergyConsumption", handle)
         buffer = self._probe_buffer()
@@ -98,13 +102,22 @@ class Nvidia(Device):
             return ()
         # The driver stamps with the wall clock, which NTP slews: the pair of clocks is taken anew each time,
         # and what was already handed out is known by the driver's own stamp, so that no sample comes twice.
-        offset_ns = time.time_ns() - time.monotonic_ns()
+        now_ns = time.monotonic_ns()
+        offset_ns = time.time_ns() - now_ns
+        before_ns, self._offset_ns = self._offset_ns, offset_ns
+        if before_ns is not None and abs(offset_ns - before_ns) > STEP_NS:
+            # The clock was set: nobody can tell by which clock a sample was stamped. Begin anew.
+            self._newest = ((now_ns + offset_ns) // 1000, now_ns)
+            return ()
         last_us, last_ns = self._newest
         after_us = last_us if after_ns >= last_ns > 0 else max(0, (after_ns + offset_ns) // 1000)
         found = []
-        for stamp_us, power_w in self._read_buffer(after_us):
+        raw = self._read_buffer(after_us)
+        # Where stamps fall, the clock was set back: what stands before that is older and bears later times.
+        falls = [i for i in range(1, len(raw)) if raw[i][0] < raw[i - 1][0]]
+        for stamp_us, power_w in raw[falls[-1] :] if falls else raw:
             time_ns = stamp_us * 1000 - offset_ns
-            if stamp_us > after_us and time_ns > after_ns:
+            if stamp_us > after_us and after_ns < time_ns <= now_ns + STEP_NS:
                 found.append(Sample(time_ns, power_w))
                 if stamp_us > self._newest[0]:
                     self._newest = (stamp_us, time_ns)

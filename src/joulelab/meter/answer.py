@@ -28,6 +28,7 @@ def hello(sampler: Sampler, client: Client, request: Request) -> None:
     ring = Path(request["ring"]) if request["ring"] else None
     client.introduce(pid=request["pid"], ring=ring, rank=request["rank"])
     sampler.met(client)
+    sampler.compare(client, request.get("visible"))
     client.greet_later({"pid": os.getpid(), "devices": sampler.describe(), "problems": sampler.problems})
 
 
@@ -96,7 +97,7 @@ def bye(sampler: Sampler, client: Client, request: Request) -> None:
     """A process leaves; the reply comes when all its windows are written."""
     del request
     now_ns = time.monotonic_ns()
-    client.drain(sampler.book)
+    client.drain_all(sampler.book)
     client.interrupt(sampler.book, now_ns)
     sampler.book.hurry(now_ns, now_ns)
     client.leaving = True

@@ -47,6 +47,15 @@ class Client:
         except OSError:
             return
 
+    def may_write(self) -> bool:
+        """Is the ring still mapped in its process? Not so once that runs another program (exec)."""
+        if self._ring is None:
+            return False
+        try:
+            return str(self._ring.path) in Path(f"/proc/{self.pid}/maps").read_text(errors="replace")
+        except OSError:
+            return True
+
     def greet_later(self, message: Figures) -> None:
         self._greeting = message
 
@@ -76,6 +85,12 @@ class Client:
                         entry.flags.append("exception")
                     book.end(entry, event.time_ns)
         return count
+
+    def drain_all(self, book: Book) -> None:
+        """Take also what is more than one look takes; for who comes to its end."""
+        for _ in range(8):
+            if not self.drain(book):
+                return
 
     def _start(self, book: Book, event: Event) -> None:
         labels: dict[str, object] = {

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import select
@@ -17,11 +16,10 @@ from typing import Any
 
 from joulelab.errors import InputError, RecordError, SensorError
 from joulelab.meter.ring import RingWriter
-from joulelab.meter.runtime import VARIABLE, Runtime, Settings, job_key, private, shared
+from joulelab.meter.runtime import VARIABLE, VISIBLE, Runtime, Settings, job_key, private, shared
 
 ANSWER_S = 10.0
 START_S = 60.0
-_RINGS = itertools.count()
 
 
 class Link:
@@ -65,7 +63,7 @@ class SamplerLink(Link):
         self._socket = connection
         self._received = b""
         self._lock = threading.Lock()
-        path = runtime.ring(os.getpid(), next(_RINGS))
+        path = _free_ring(runtime)
         try:
             self._ring: RingWriter | None = RingWriter(path)
             self.name, self.put = self._ring.name, self._ring.put  # type: ignore[method-assign]
@@ -80,6 +78,7 @@ class SamplerLink(Link):
                 "pid": os.getpid(),
                 "ring": str(path) if self._ring is not None else "",
                 "rank": int(rank) if rank.isdigit() else None,
+                "visible": os.environ.get(VISIBLE),
             }
         )
         self.pid = greeting["pid"]
@@ -120,6 +119,9 @@ class SamplerLink(Link):
         self.why = "this meter was closed"
         if farewell.get("last"):
             _await_end(self.pid)
+        if not farewell and self.runtime is not None:
+            # It was killed: nobody else would take its folder away.
+            self.runtime.remove_if_dead()
         if farewell.get("fault"):
             say(f"the record is not complete: {farewell['fault']}")
         if farewell.get("dropped"):
@@ -127,6 +129,7 @@ class SamplerLink(Link):
 
     def abandon(self) -> None:
         self._socket.close()
+        self._lock = threading.Lock()  # another thread of the parent may have held it
         self.why = "this window belongs to the parent process"
         self.name, self.put = super().name, super().put  # type: ignore[method-assign]
 
@@ -149,7 +152,7 @@ def connect(
         candidates.append(Runtime(Path(named)))
     for runtime in candidates:
         with runtime.locked() as alive:
-            connection = _dial(runtime) if alive else None
+            connection = runtime.dial() if alive else None
         if connection is not None:
             return SamplerLink(runtime, connection)
     if out is not None:
@@ -160,7 +163,7 @@ def connect(
         with runtime.locked() as alive:
             if not alive:
                 continue  # a sampler that was ending took the folder away
-            connection = _dial(runtime) or _start(runtime, settings)
+            connection = runtime.dial() or _start(runtime, settings)
         return SamplerLink(runtime, connection)
 
 
@@ -175,14 +178,12 @@ def _same(runtime: Runtime, settings: Settings) -> bool:
     return there.out in {settings.out, settings.out or there.out} and settings.devices in {(), there.devices}
 
 
-def _dial(runtime: Runtime) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(str(runtime.socket))
-    except OSError:
-        connection.close()
-        return None
-    return connection
+def _free_ring(runtime: Runtime) -> Path:
+    """A process may connect again, also as another program under the same number (exec)."""
+    number = 0
+    while runtime.ring(os.getpid(), number).exists():
+        number += 1
+    return runtime.ring(os.getpid(), number)
 
 
 def _start(runtime: Runtime, settings: Settings) -> socket.socket:
@@ -214,7 +215,7 @@ def _start(runtime: Runtime, settings: Settings) -> socket.socket:
         runtime.remove()
         kind = {kind.__name__: kind for kind in (InputError, RecordError)}.get(answer["error"], SensorError)
         raise kind(answer["message"], cure=answer["cure"])
-    connection = _dial(runtime)
+    connection = runtime.dial()
     if connection is None:
         raise SensorError("the sampler started and went away at once")
     return connection

@@ -35,10 +35,8 @@ class Meter:
     def __init__(
         self, *, out: Path | str | None = None, devices: Sequence[str] = (), synchronize: bool = True
     ) -> None:
-        if isinstance(devices, str):
-            raise InputError(f"devices = {devices!r} is text", cure=f"give a list of names: [{devices!r}]")
         self.out = Path(out).resolve() if out is not None else None
-        self.devices = tuple(devices)
+        self.devices = owner.names_of(devices)
         self.synchronize = synchronize
         self.link: Link | None = None
         self.unread: weakref.WeakValueDictionary[int, Window] = weakref.WeakValueDictionary()

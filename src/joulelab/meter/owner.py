@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from joulelab.errors import InputError
+
 if TYPE_CHECKING:
     from joulelab.meter.meter import Meter
 
@@ -31,9 +33,16 @@ _lock = [threading.Lock()]  # a list, so that a fork can put a new one in
 
 def meter_for(out: Path | str | None, devices: Sequence[str]) -> Meter:
     """The meter of this process for these settings; made on first use, closed at exit."""
-    key = (out, devices if isinstance(devices, tuple) else tuple(devices))
+    key = (out, devices if isinstance(devices, tuple) else names_of(devices))
     found = _meters.get(key)
     return found if found is not None else _make(key)
+
+
+def names_of(devices: Sequence[str]) -> tuple[str, ...]:
+    """A list of names as it is kept; one name that stands alone would be taken letter by letter."""
+    if isinstance(devices, str):
+        raise InputError(f"devices = {devices!r} is text", cure=f"give a list of names: [{devices!r}]")
+    return tuple(devices)
 
 
 def adopt(meter: Meter) -> None:

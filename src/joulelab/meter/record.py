@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from joulelab.meter.channel import Channel
 
 LINE_NS = 100_000_000
+# Without a folder, figures that nobody has asked for yet wait on the disk for temporary files: so many bytes,
+# half a million windows. Then they are given up.
+SPOOL = 256 << 20
 
 
 def describe(channels: Sequence[Channel]) -> list[dict[str, object]]:
@@ -44,6 +47,7 @@ class Record:
     def __init__(self, out: Path | None, *, spool: Path, channels: Sequence[Channel]) -> None:
         folder = TrialFolder(out) if out is not None else None
         self._windows = Appender(folder.windows if folder is not None else spool)
+        self._spooled = folder is None
         self._power = Appender(folder.power) if folder is not None else None
         self._channels = channels
         self._places: dict[int, array[int]] = {}  # by process: where each window's line begins, by number
@@ -63,6 +67,9 @@ class Record:
 
     def window(self, labels: Figures, figures: Figures, *, process: int, number: int) -> None:
         """One finished window."""
+        if self._spooled and self._windows.size > SPOOL:
+            self._windows.restart()
+            self._places.clear()
         places = self._places.setdefault(process, array("q"))
         if number >= len(places):
             places.extend([-1] * (number + 1 - len(places)))

@@ -7,15 +7,18 @@ import fcntl
 import hashlib
 import json
 import os
+import socket as sockets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from joulelab.errors import RecordError
 
 VARIABLE = "JOULELAB_METER"
+# A launcher may give each rank a card of its own; the sampler measures those of the process that started it.
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 # A UNIX socket's path has room for 107 bytes.
 LONGEST = 70
 
@@ -27,6 +30,7 @@ class Settings:
     owner: int  # the process that starts it
     out: str = ""  # folder of the record; empty: none
     devices: tuple[str, ...] = ()
+    host: str = field(default_factory=sockets.gethostname)
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ class Runtime:
 
     def read(self) -> Settings:
         raw = json.loads(self.settings.read_text(encoding="utf-8"))
-        return Settings(owner=raw["owner"], out=raw["out"], devices=tuple(raw["devices"]))
+        return Settings(owner=raw["owner"], out=raw["out"], devices=tuple(raw["devices"]), host=raw["host"])
 
     @contextmanager
-    def locked(self) -> Iterator[bool]:
+    def locked(self, *, wait: bool = True) -> Iterator[bool]:
         """Hold the folder's lock; False if the folder was removed while we waited for it."""
         try:
             descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -71,7 +75,7 @@ class Runtime:
             yield False
             return
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 same = os.fstat(descriptor).st_ino == self.lock.stat().st_ino
             except FileNotFoundError:
@@ -80,6 +84,29 @@ class Runtime:
         finally:
             os.close(descriptor)
 
+    def dial(self) -> sockets.socket | None:
+        """A connection to the sampler here; None if there is none."""
+        connection = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        try:
+            connection.connect(str(self.socket))
+        except OSError:
+            connection.close()
+            return None
+        return connection
+
+    def remove_if_dead(self) -> None:
+        """Delete what a sampler that was killed left here; nothing if one lives or is about to."""
+        try:
+            # Somebody who holds the lock is starting or ending a sampler: then all is well.
+            with self.locked(wait=False) as alive:
+                connection = self.dial() if alive else None
+                if connection is not None:
+                    connection.close()
+                elif alive:
+                    self.remove()
+        except OSError:
+            return
+
     def remove(self) -> None:
         """Delete what samplers and their clients put here, and nothing else."""
         for pattern in ("ring-*", "socket", "meter.json", "windows.jsonl", "sampler.log", "lock"):
@@ -87,6 +114,17 @@ class Runtime:
                 path.unlink(missing_ok=True)
         if self.path.exists() and not any(self.path.iterdir()):
             self.path.rmdir()
+
+
+def sweep() -> None:
+    """Delete what this user's killed samplers left on this host when their processes were killed, too."""
+    for path in home().glob("joulelab-*"):
+        runtime = Runtime(path)
+        try:
+            if path.stat().st_uid == os.getuid() and runtime.read().host == sockets.gethostname():
+                runtime.remove_if_dead()
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # being made, being removed, or not ours
 
 
 def home() -> Path:

@@ -27,7 +27,7 @@ from joulelab.meter.book import Book, Entry, Figures
 from joulelab.meter.checked import open_channel
 from joulelab.meter.client import Client
 from joulelab.meter.record import Record, describe
-from joulelab.meter.runtime import Runtime, Settings
+from joulelab.meter.runtime import VISIBLE, Runtime, Settings, sweep
 
 if TYPE_CHECKING:
     from joulelab.hardware.device import Found
@@ -61,6 +61,7 @@ class Sampler:
         self._socket.listen(64)
         self._socket.setblocking(False)
         self._selector.register(self._socket, selectors.EVENT_READ)
+        self._unseen: list[str] = []  # devices that a client uses and nobody measures, in words
         self._curves = [channel.curve for channel in self.channels]
         self._drain_ns = self._flush_ns = self._prune_ns = 0
 
@@ -143,7 +144,11 @@ class Sampler:
                 return
             self._selector.unregister(client.socket)
             if client.pidfd is not None and not client.leaving:
-                return  # its process lives on and may still write into the ring
+                if not client.may_write():
+                    # Another program runs in it (exec): it cannot end these windows, but it may come to be
+                    # measured, so the sampler stays.
+                    self._interrupted(client)
+                return  # else its process may still write into the ring
         else:
             self._selector.unregister(key.fileobj)
         self._lost(client)
@@ -164,6 +169,19 @@ class Sampler:
             self._selector.register(client.pidfd, selectors.EVENT_READ, client)
         self.watch()
 
+    def compare(self, client: Client, visible: str | None) -> None:
+        """Does a newcomer use cards that are hidden from this process? Then every figure says so."""
+        ours = os.environ.get(VISIBLE)
+        has_cards = any(c.device.kind == "gpu" and not c.device.simulated for c in self.channels)
+        if ours is None or not (has_cards or any(VISIBLE in problem["what"] for problem in self.problems)):
+            return
+        if visible is None or not _entries(visible) <= _entries(ours):
+            who = f"rank {client.rank}" if client.rank is not None else f"process {client.pid}"
+            theirs = "not set" if visible is None else f"'{visible}'"
+            flag = f"{VISIBLE} of {who} is {theirs}, and only '{ours}' is measured"
+            if flag not in self._unseen:
+                self._unseen.append(flag)
+
     def watch(self) -> None:
         """Tell the estimates whose work to count."""
         pids = sorted({self._owner, *(client.pid for client in self.clients if client.pid)})
@@ -178,11 +196,13 @@ class Sampler:
 
     def _lost(self, client: Client) -> None:
         """The process has gone: what it wrote before is still in the ring."""
+        if not client.gone:
+            client.gone = True
+            self._interrupted(client)
+
+    def _interrupted(self, client: Client) -> None:
         now_ns = time.monotonic_ns()
-        if client.gone:
-            return
-        client.gone = True
-        client.drain(self.book)
+        client.drain_all(self.book)
         client.interrupt(self.book, now_ns)
         self.book.hurry(now_ns, now_ns)
 
@@ -214,6 +234,7 @@ class Sampler:
     def _finished(self, entry: Entry, figures: Figures) -> None:
         flags = figures["flags"]
         assert isinstance(flags, list)
+        flags += self._unseen
         if self.record.fault:
             flags.append(self.record.fault)
         if not entry.labels:
@@ -263,6 +284,7 @@ def main(folder: str) -> None:
         os._exit(1)
     _detach()
     _tell(writer, {"pid": os.getpid()})
+    sweep()
     try:
         _serve(sampler, runtime)
     except Exception:  # noqa: BLE001 - whatever it is, the reason must outlive this process
@@ -281,6 +303,10 @@ def _serve(sampler: Sampler, runtime: Runtime) -> None:
             sampler.close()
             runtime.remove()
             return
+
+
+def _entries(visible: str) -> set[str]:
+    return {entry.strip() for entry in visible.split(",")} - {"", "-1"}
 
 
 def _detach() -> None:

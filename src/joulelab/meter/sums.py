@@ -35,7 +35,8 @@ def summed(devices: Sequence[DeviceEnergy], *, time_s: float, flags: Iterable[st
     for device in devices:
         notes += device.flags
     known = [device for device in devices if device.energy_j is not None]
-    uids = {device.uid for device in known}
+    # Also where the whole has been lost: its part would look like all of it, or count others twice.
+    uids = {device.uid for device in devices}
     whole = [device for device in known if device.part_of not in uids]
     measured = [device for device in whole if device.source != "estimated"]
     taken = measured or whole

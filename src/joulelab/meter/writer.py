@@ -50,6 +50,16 @@ class Appender:
             del self._pending[:count]
         self.fault = ""
 
+    @property
+    def size(self) -> int:
+        return self._written + len(self._pending)
+
+    def restart(self) -> None:
+        """Give up everything written so far."""
+        self._pending.clear()
+        os.ftruncate(self._file, 0)
+        self._written = 0
+
     def line(self, place: int) -> str:
         """The line that begins there.
 
