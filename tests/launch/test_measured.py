@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from joulelab.errors import RecordError
+from joulelab.errors import InputError, RecordError
 from joulelab.launch import measured
+from joulelab.meter.meter import Meter
 from joulelab.records import store
 from joulelab.records.layout import TrialFolder
 
@@ -140,3 +141,57 @@ def test_killed_itself_it_leaves_what_it_had(weird_tmp_path: Path) -> None:
     windows = store.load_records(weird_tmp_path / "out")[0].windows()
     assert [window["name"] for window in windows] == ["sh"]
     assert any("interrupted" in flag for flag in windows[0]["flags"])
+    assert store.load_records(weird_tmp_path / "out")[0].state == "failed"
+
+
+def test_refused_before_it_began_it_leaves_no_trial(weird_tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown device 'nope'"):
+        measured.measure_command(["true"], out=weird_tmp_path / "out", devices=["nope"])
+    assert not (weird_tmp_path / "out").exists()
+
+
+def test_stopped_while_it_idles_the_record_says_so(
+    weird_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(meter: Meter, seconds: float) -> None:
+        del meter, seconds
+        assert store.load_records(weird_tmp_path / "out")[0].state == "running"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Meter, "idle", stop)
+    with pytest.raises(KeyboardInterrupt):
+        measured.measure_command(["true"], out=weird_tmp_path / "out", devices=["estimate"])
+    record = store.load_records(weird_tmp_path / "out")[0]
+    assert record.state == "failed"
+    assert record.failure["reason"] == "stopped by KeyboardInterrupt"
+
+
+def test_a_disk_that_is_full_at_the_end_costs_the_file_only(
+    weird_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = store.write_json
+
+    def full(path: Path, content: object) -> None:
+        if path.name == "result.json":
+            raise RecordError(f"{path} cannot be written: No space left on device")
+        whole(path, content)
+
+    monkeypatch.setattr(store, "write_json", full)
+    result = measured.measure_command(
+        ["sh", "-c", "exit 3"], out=weird_tmp_path / "out", devices=["estimate"], idle_s=0
+    )
+    assert result.exit_code == 3
+    assert result.energy_j is not None
+    assert "No space left on device" in capsys.readouterr().err
+    assert not (weird_tmp_path / "out" / "done").exists()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_are_no_error(weird_tmp_path: Path, closed: str) -> None:
+    words = [*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "sh", "-c", "exit 3"]
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.join(words)} {closed}"], check=False, timeout=60, capture_output=True
+    )
+    assert done.returncode == 3
+    assert done.stdout == b""
+    assert b"Traceback" not in done.stderr

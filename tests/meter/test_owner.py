@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from joulelab.errors import InputError
 from joulelab.meter.owner import close_all, meter_for
+from joulelab.meter.session import WHOLE
 
 
 def test_one_meter_for_equal_settings(fake: str, tmp_path: Path) -> None:
@@ -28,7 +30,8 @@ def test_meters_of_measure_are_closed_at_exit(fake: str, tmp_path: Path) -> None
         "with measure('w', out=sys.argv[1], devices=[sys.argv[2]]): pass\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "trial"), fake], check=True)
-    assert len((tmp_path / "trial" / "windows.jsonl").read_text().splitlines()) == 2
+    lines = (tmp_path / "trial" / "windows.jsonl").read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines[1:]] == ["w", WHOLE]
 
 
 def test_importing_registers_nothing() -> None:

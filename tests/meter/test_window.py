@@ -17,6 +17,7 @@ from joulelab.errors import InputError
 from joulelab.meter import synchronize, window
 from joulelab.meter.meter import Meter
 from joulelab.meter.owner import close_all
+from joulelab.meter.session import WHOLE
 from joulelab.meter.window import measure
 
 
@@ -38,7 +39,7 @@ def test_measure_needs_no_meter(fake: str, out: Path) -> None:
     assert (m.power_w, m.source, m.resolution_s) == (m.measurement.power_w, "counter", 0.1)
     assert m.energy_j_by_device == m.measurement.energy_j_by_device
     close_all()
-    assert list(records(out)) == ["block"]
+    assert list(records(out)) == ["block", WHOLE]
 
 
 def test_decorated_functions(fake: str, out: Path) -> None:
@@ -58,7 +59,7 @@ def test_decorated_functions(fake: str, out: Path) -> None:
     close_all()
     lines = [json.loads(line) for line in (out / "windows.jsonl").read_text().splitlines()][1:]
     names = [line["name"] for line in lines]
-    assert names == ["test_decorated_functions.<locals>.plain"] * 2 + ["named"]
+    assert names == ["test_decorated_functions.<locals>.plain"] * 2 + ["named", WHOLE]
     assert records(out)["named"]["time_s"] >= 0.01
 
 

@@ -11,9 +11,7 @@ BATCH = Parameter(name="batch_size", kind="int", help="samples a step", minimum=
 
 @pytest.mark.parametrize("value", [0, 101, 2.5, "20", True, None, float("nan")])
 def test_what_is_not_legal_is_refused_with_what_is(value: object) -> None:
-    with pytest.raises(
-        InputError, match=r"study\.toml:3: batch_size = .*\n.*whole number of at least 1 of at most 100"
-    ):
+    with pytest.raises(InputError, match=r"study\.toml:3: batch_size = .*\n.*whole number from 1 to 100"):
         BATCH.check(value, where="study.toml:3")
 
 

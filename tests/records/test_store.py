@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from joulelab.errors import RecordError
-from joulelab.records import store
+from joulelab.records import claim, store
 from joulelab.records.layout import TrialFolder
 from joulelab.records.measurement import Measurement
 from joulelab.records.trial import Result, TrialSpec, result_of
@@ -125,3 +126,27 @@ def test_a_folder_name_cannot_leave_its_folder() -> None:
     assert "/" not in spec.folder_name()
     assert not spec.folder_name().startswith(".")
     assert Path(spec.folder_name()).name == spec.folder_name()
+
+
+def test_a_file_is_no_folder_of_records(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordError, match="is a file, not a folder"):
+        store.load_records(tmp_path / "file")
+
+
+def test_a_worker_that_outlives_its_runner_still_runs(tmp_path: Path) -> None:
+    trial = spec_in(tmp_path / "a")
+    gone = claim.Holder(host=claim.this_process().host, boot="", pid=1, started="long ago")
+    store.write_json(trial.claim, gone)
+    assert store.TrialRecord(trial).state == "failed"
+    assert store.TrialRecord(trial).failure["reason"] == "its process is gone and left no word"
+    with trial.turn.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert store.TrialRecord(trial).state == "running"
+    assert store.TrialRecord(trial).state == "failed"
+
+
+def test_windows_of_a_program_are_no_trial_and_the_error_says_where_they_are(tmp_path: Path) -> None:
+    TrialFolder(tmp_path).windows.touch()
+    with pytest.raises(RecordError, match=r"no trial\n  cure: read .*windows\.jsonl"):
+        store.load_records(tmp_path)

@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joulelab.errors import RecordError
+from joulelab.errors import JouleLabError, RecordError
+from joulelab.meter.link import say
 from joulelab.meter.meter import Meter
-from joulelab.records import provenance, store
-from joulelab.records.layout import TrialFolder
+from joulelab.records import claim, provenance, store
+from joulelab.records.layout import SCHEMA, TrialFolder
 from joulelab.records.trial import Result, TrialSpec, result_of
 
 if TYPE_CHECKING:
@@ -41,27 +42,66 @@ def measure_command(
             f"{out} already holds a trial", cure="give another folder with --out, or remove that one"
         )
     store.make_folder(out)
-    store.write_json(
-        folder.spec, TrialSpec(workload="command", command=tuple(command), devices=tuple(devices))
-    )
-    name = name or Path(command[0]).name
-    with Meter(out=out, devices=tuple(devices)) as meter:
-        idle = meter.idle(idle_s) if idle_s > 0 else None
-        provenance.write_host(folder, devices=meter.device_list(), idle=idle)
-        window = meter.window(name, synchronize=False)
-        with window:
-            exit_code, reason = _run(command, environment=meter.environment())
-        measurement = window.measurement
-    state = "done" if exit_code == 0 else "failed"
-    result = result_of(measurement, state=state, exit_code=exit_code, valid=exit_code == 0, reason=reason)
-    store.write_json(folder.result, result)
-    if exit_code == 0:
-        folder.done.touch()
-    else:
-        store.write_json(
-            folder.failed, {"schema": 1, "state": "failed", "reason": reason, "exit_code": exit_code}
-        )
+    spec = TrialSpec(workload="command", command=tuple(command), devices=tuple(devices))
+    # Whoever reads the folder sees that it runs; after a kill -9, that it ran. And the meter sees that the
+    # record is kept here.
+    store.write_json(folder.claim, claim.this_process())
+    with _opened(Meter(out=out, devices=spec.devices), folder) as meter:
+        store.write_json(folder.spec, spec)
+        try:
+            result = _measured(command, meter=meter, folder=folder, name=name, idle_s=idle_s)
+        except BaseException as error:
+            _fail(folder, reason=f"stopped by {type(error).__name__}", exit_code=1)
+            raise
+    try:
+        _keep(folder, result)
+    except RecordError as error:
+        # The command has run: its figures and its exit status are worth more than the file.
+        say(f"the record is not complete: {error}")
     return result
+
+
+@contextlib.contextmanager
+def _opened(meter: Meter, folder: TrialFolder) -> Iterator[Meter]:
+    """The meter at work. Where it cannot be, no folder is left that looks like a trial to come."""
+    try:
+        meter.open()
+    except JouleLabError:
+        with contextlib.suppress(OSError):
+            folder.claim.unlink()
+            folder.path.rmdir()
+        raise
+    with meter:
+        yield meter
+
+
+def _measured(
+    command: Sequence[str], *, meter: Meter, folder: TrialFolder, name: str, idle_s: float
+) -> Result:
+    idle = meter.idle(idle_s) if idle_s > 0 else None
+    provenance.write_host(folder, devices=meter.device_list(), idle=idle)
+    window = meter.window(name or Path(command[0]).name, synchronize=False)
+    with window:
+        exit_code, reason = _run(command, environment=meter.environment())
+    state = "done" if exit_code == 0 else "failed"
+    return result_of(
+        window.measurement, state=state, exit_code=exit_code, valid=exit_code == 0, reason=reason
+    )
+
+
+def _keep(folder: TrialFolder, result: Result) -> None:
+    store.write_json(folder.result, result)
+    if result.state == "done":
+        folder.done.touch()
+        folder.claim.unlink(missing_ok=True)
+    else:
+        _fail(folder, reason=result.reason, exit_code=result.exit_code)
+
+
+def _fail(folder: TrialFolder, *, reason: str, exit_code: int) -> None:
+    content = {"schema": SCHEMA, "state": "failed", "reason": reason, "exit_code": exit_code}
+    store.write_json(folder.failed, content)
+    folder.claim.unlink(missing_ok=True)
 
 
 def _run(command: Sequence[str], *, environment: dict[str, str]) -> tuple[int, str]:

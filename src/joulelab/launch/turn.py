@@ -32,13 +32,13 @@ _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES
 @contextlib.contextmanager
 def turn(folder: TrialFolder) -> Iterator[int | None]:
     """The open lock of the trial, to be inherited by its worker; None where another process has it."""
-    with _held(folder.path / ".turn.lock") as descriptor:
+    with _held(folder.turn) as descriptor:
         yield descriptor if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) else None
 
 
 def wait_for_turn(folder: TrialFolder) -> None:
     """Block until nobody runs the trial. Another may have it again by the time this returns."""
-    with _held(folder.path / ".turn.lock") as descriptor:
+    with _held(folder.turn) as descriptor:
         _lock(descriptor, fcntl.LOCK_EX)
 
 

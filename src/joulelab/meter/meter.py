@@ -18,7 +18,9 @@ from joulelab.meter.link import Link, connect, say
 from joulelab.meter.runtime import VARIABLE, Runtime
 
 if TYPE_CHECKING:
+    from joulelab.meter.session import Session
     from joulelab.meter.window import Window
+    from joulelab.records.layout import TrialFolder
     from joulelab.records.measurement import Measurement
 
 AT_ONCE = 1000
@@ -41,6 +43,7 @@ class Meter:
         self.link: Link | None = None
         self.unread: weakref.WeakValueDictionary[int, Window] = weakref.WeakValueDictionary()
         self._runtime: Runtime | None = None
+        self._session: Session | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> Meter:
@@ -59,10 +62,16 @@ class Meter:
         Never fails for want of a sensor.
         """
         with self._lock:
-            if self.link is None:
-                self.link = self._connect()
-                owner.adopt(self)
-            return self.link
+            if self.link is not None:
+                return self.link
+            folder = self._prepared()
+            link = self.link = self._connect()
+            owner.adopt(self)
+        if folder is not None:
+            from joulelab.meter.session import Session
+
+            self._session = Session(folder, self)
+        return link
 
     def window(self, name: str, *, synchronize: bool | None = None) -> Window:
         """A window of this meter, to be entered with `with`, or to decorate a function."""
@@ -113,20 +122,34 @@ class Meter:
 
         The sampler has gone when this returns, unless other processes are measured by it.
         """
+        session, self._session = self._session, None
+        if session is not None:
+            session.end()
         with self._lock:
             link, self.link, self._runtime = self.link, None, None
         if link is None:
             return
         self._read_unread(link)
         link.close()
+        if session is not None:
+            session.write()
 
     def after_fork(self) -> None:
         """In a child process: the connection is the parent's; the first window makes one of its own."""
         self._lock = threading.Lock()
         self.unread = weakref.WeakValueDictionary()
+        self._session = None
         if self.link is not None:
             self.link.abandon()
             self.link = None
+
+    def _prepared(self) -> TrialFolder | None:
+        if self.out is None:
+            return None
+        # Imported here: who writes no record needs none of what a record is made of.
+        from joulelab.meter import session
+
+        return session.prepared(self.out, devices=self.devices)
 
     def _connect(self) -> Link:
         try:

@@ -81,6 +81,12 @@ class Window:
         link.put(what, window=number, parent=above, thread=get_ident(), time_ns=start_ns)
         return self
 
+    def enter_aside(self) -> None:
+        """Begin without becoming the parent of the windows that follow."""
+        around = _current.get()
+        self.__enter__()
+        _current.set(around)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

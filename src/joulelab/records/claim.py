@@ -66,6 +66,24 @@ def is_alive(folder: TrialFolder) -> bool:
     return holder.boot == here.boot and _started(holder.pid) == holder.started
 
 
+def is_locked(folder: TrialFolder) -> bool:
+    """Whether a worker runs the trial though its runner is gone: the lock that it inherited is held."""
+    try:
+        descriptor = os.open(folder.turn, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def this_process() -> Holder:
     pid = os.getpid()
     return Holder(host=socket.gethostname(), boot=_boot(), pid=pid, started=_started(pid))

@@ -60,6 +60,11 @@ class TrialFolder:
         return self.path / "running.json"
 
     @property
+    def turn(self) -> Path:
+        """Locked while the trial runs, by its runner and by its worker: one may outlive the other."""
+        return self.path / ".turn.lock"
+
+    @property
     def failed(self) -> Path:
         """Exists when the last attempt failed; holds why."""
         return self.path / "failed.json"

@@ -35,9 +35,11 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}[
             self.kind
         ]
-        if self.minimum is not None:
+        if self.minimum is not None and self.maximum is not None:
+            words += f" from {self.minimum:g} to {self.maximum:g}"
+        elif self.minimum is not None:
             words += f" of at least {self.minimum:g}"
-        if self.maximum is not None:
+        elif self.maximum is not None:
             words += f" of at most {self.maximum:g}"
         return words + (f" ({self.unit})" if self.unit else "")
 

@@ -167,7 +167,7 @@ class TrialRecord:
             # Imported here because a claim needs the record's files, and a reader seldom needs the claim.
             from joulelab.records import claim
 
-            if claim.is_alive(self.folder):
+            if claim.is_alive(self.folder) or claim.is_locked(self.folder):
                 return "running"
             return "failed"
         return "failed" if self.folder.failed.exists() else "planned"
@@ -181,7 +181,9 @@ class TrialRecord:
     @property
     def failure(self) -> dict[str, Any]:
         """What the last attempt left when it did not end well; empty otherwise."""
-        return read_json(self.folder.failed, dict) if self.folder.failed.exists() else {}
+        if self.folder.failed.exists():
+            return read_json(self.folder.failed, dict)
+        return {"reason": "its process is gone and left no word"} if self.state == "failed" else {}
 
     @property
     def host(self) -> dict[str, Any]:
@@ -201,7 +203,14 @@ def load_records(path: str | Path) -> list[TrialRecord]:
         raise RecordError(
             f"{root} does not exist", cure="name a trial folder, a study folder, or a folder of those"
         )
+    if not root.is_dir():
+        raise RecordError(f"{root} is a file, not a folder", cure="name the folder that it lies in")
     folders = _trial_folders(root)
+    if not folders and TrialFolder(root).windows.exists():
+        raise RecordError(
+            f"{root} holds windows that a program measured, and no trial",
+            cure=f"read {TrialFolder(root).windows}: each line is a window, in JSON",
+        )
     if not folders:
         raise RecordError(
             f"{root} holds no trial (no spec.json at or below it)",
