@@ -4,12 +4,8 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.machinery
-import importlib.util
 import mmap
 import random
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -22,32 +18,8 @@ from hypothesis import strategies as st
 
 from joulelab.data import csv_kernel, csv_native
 from joulelab.errors import InputError
-from tests.conftest import ROOT
 
 PAGE = mmap.PAGESIZE
-
-
-@pytest.fixture(scope="session")
-def native(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The installed module, or one built here: a checkout that is run in place has none."""
-    if csv_native.native is not None:
-        return csv_native.native
-    copy = tmp_path_factory.mktemp("built here")
-    folder = Path("src") / "joulelab" / "data"
-    shutil.copy(ROOT / "setup.py", copy)
-    shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-W", "ignore", "setup.py", "-q", "build_ext", "--build-lib", "lib"]
-    built = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=50, check=False)
-    found = list((copy / "lib").rglob("_csv_native*.so"))
-    if not found:
-        pytest.skip(f"no compiler that builds the extension: {built.stderr[-300:]}")
-    name = "joulelab.data._csv_native"
-    loader = importlib.machinery.ExtensionFileLoader(name, str(found[0]))
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(params=["avx512", "avx2", "portable"])

@@ -27,6 +27,7 @@ FINISHED = 0
 BACKLOG_FULL = 1  # call again from the position returned, once the left-over cells are dealt with
 TOO_FEW = 2
 TOO_MANY = 3
+MORE_ROWS = 4  # than `out` has: nothing was written beyond it
 
 _EXACT = 22
 _REACH = 60  # m < 2**64 times 10**60 stays far inside the normal range of float64, and so does the quotient
@@ -78,6 +79,8 @@ def _parse_rows(  # noqa: PLR0912, PLR0915, PLR0917  one compiled loop: a call a
                 line += 1
                 i = j + 1
                 continue
+            if row >= out.shape[0]:
+                return MORE_ROWS, i, row, column, line, used
         if column == columns:
             return TOO_MANY, i, row, column, line, used
         first = i

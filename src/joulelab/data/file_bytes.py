@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file as one buffer of bytes: mapped as it lies on the disk, or unpacked if it is gzip."""
+"""The bytes of a file, copied out piece by piece; gzip is unpacked into memory.
+
+A file is not mapped: where somebody cuts a mapped file, the next look at the missing part kills the process.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
-import mmap
 import os
 import zlib
 from typing import TYPE_CHECKING
@@ -12,35 +15,101 @@ from typing import TYPE_CHECKING
 from joulelab.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-Source = mmap.mmap | bytes
-
 _GZIP = b"\x1f\x8b"
-_CURE = "give a file of text with a header line, plain or gzip"
+_CURE = "give a file of text, plain or gzip"
+_STEP = 1 << 16
 
 
-def source(path: Path) -> Source:
-    """The content of `path`. A mapping is not closed by hand: arrays that look into it keep it alive."""
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                raise InputError(f"{path} is empty", cure=_CURE)
-            packed = file.read(2) == _GZIP
-            if not packed:
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        with gzip.open(path) as unpacked:
+class Source:
+    """What `opened` gives. Threads may read at once."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._before = self._state()
+        self._unpacked = self._unpack()
+        self.size = self._before[0] if self._unpacked is None else len(self._unpacked)
+
+    def read(self, buffer: bytearray, start: int, size: int) -> None:
+        """`size` bytes from `start` to the front of `buffer`."""
+        view = memoryview(buffer)[:size]
+        if self._unpacked is not None:
+            view[:] = memoryview(self._unpacked)[start : start + size]
+            return
+        done = 0
+        while done < size:
+            got = os.preadv(self._descriptor, [view[done:]], start + done)
+            if got == 0:
+                raise self.changed()
+            done += got
+
+    def line(self, start: int) -> bytes:
+        """From `start` up to and with the next newline; up to the end if there is none."""
+        buffer = bytearray(_STEP)
+        line = bytearray()
+        while start + len(line) < self.size:
+            size = min(_STEP, self.size - start - len(line))
+            self.read(buffer, start + len(line), size)
+            end = buffer.find(b"\n", 0, size)
+            if end >= 0:
+                return bytes(line + buffer[: end + 1])
+            line += buffer[:size]
+        return bytes(line)
+
+    def text_begins(self) -> int:
+        """0, or 3 behind the mark that some tools put before UTF-8."""
+        if self.size < 3:
+            return 0
+        mark = bytearray(3)
+        self.read(mark, 0, 3)
+        return 3 if mark == b"\xef\xbb\xbf" else 0
+
+    def same(self) -> bool:
+        """Whether nobody wrote to the file since it was opened."""
+        return self._state() == self._before
+
+    def changed(self) -> InputError:
+        return InputError(
+            f"{self.path} was written to while it was read", cure="read it again when it is complete"
+        )
+
+    def _state(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+    def _unpack(self) -> bytes | None:
+        if os.pread(self._descriptor, 2, 0) != _GZIP:
+            return None
+        with os.fdopen(os.dup(self._descriptor), "rb") as packed, gzip.open(packed) as unpacked:
             return unpacked.read()
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Source]:
+    """The content of `path`; an InputError if it cannot be read, is empty, or changes before the end."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", cure=_CURE) from error
+    try:
+        source = Source(path, descriptor)
+        if source.size == 0:
+            raise InputError(f"{path} is empty", cure=_CURE)
+        try:
+            yield source
+        except InputError as error:
+            # Whatever is wrong with the text, this is why.
+            if not source.same():
+                raise source.changed() from error
+            raise
+        if not source.same():
+            raise source.changed()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is a broken gzip file: {error}", cure="fetch it again") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", cure=_CURE) from error
-
-
-def stamp(path: Path) -> tuple[int, int]:
-    """What changes when somebody writes to the file: its size and its time."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}", cure=_CURE) from error
-    return status.st_size, status.st_mtime_ns
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever happens to a file while it is read: all of it or an error in words, never half, never a crash."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from joulelab.data import file_bytes, labelled_csv, wide_csv
+from joulelab.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ROWS, COLUMNS = 300, 70
+
+
+def plain(path: Path) -> Any:
+    return wide_csv.read(path, threads=2)
+
+
+def wide(path: Path) -> Any:
+    return labelled_csv.read(path, threads=2).values
+
+
+def table(path: Path) -> Any:
+    return labelled_csv.read(path, text=("c1",), threads=2).values
+
+
+def content(*, header: bool) -> bytes:
+    rows = [b",".join(b"%d.25" % ((row * column) % 977) for column in range(COLUMNS)) for row in range(ROWS)]
+    head = [b",".join(b"c%d" % column for column in range(COLUMNS))] if header else []
+    return b"\n".join([*head, *rows]) + b"\n"
+
+
+def shrink(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def vanish(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"1,2\n")
+
+
+def more_rows(path: Path) -> None:
+    """The same size, and a newline where many a number was."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.write(b"1\n" * (size // 2))
+
+
+CHANGES = [shrink, vanish, grow, more_rows]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("read", [plain, wide, table], ids=lambda read: read.__name__)
+def test_a_file_that_changes_between_counting_and_parsing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    read: Callable[[Path], Any],
+    change: Callable[[Path], None],
+) -> None:
+    module: Any = wide_csv if read is plain else labelled_csv
+    path = tmp_path / "table.csv"
+    path.write_bytes(content(header=module is labelled_csv))
+    os.utime(path, ns=(1, 1))  # a clock of the file system that ticks too slowly would hide the change
+    assert read(path).shape[0] == ROWS
+    real = module.cut
+
+    def cut(*given: Any, **options: Any) -> Any:
+        runs = real(*given, **options)
+        change(path)
+        return runs
+
+    monkeypatch.setattr(module, "cut", cut)
+    with pytest.raises(InputError, match="written to while it was read"):
+        read(path)
+
+
+def test_cells_beyond_the_rows_counted_are_not_written(kernel: str) -> None:
+    from joulelab.data import csv_native
+
+    parser: Any = csv_native.kernel(kernel)
+    memory = np.full((4, 2), -7, np.float32)
+    data = np.frombuffer(b"1,2\n3,4\n5,6\n7,8\n", np.uint8)
+    backlog = np.empty((4, 5), np.int64)
+    state = parser.parse_rows(data, 0, len(data), memory[:2], 0, 0, 0, backlog)
+    assert state[0] == parser.MORE_ROWS
+    assert memory.tolist() == [[1, 2], [3, 4], [-7, -7], [-7, -7]]
+
+
+def test_gzip_is_read(weird_tmp_path: Path) -> None:
+    path = weird_tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(content(header=False)))
+    whole = plain(path)
+    (weird_tmp_path / "table.csv").write_bytes(content(header=False))
+    assert np.array_equal(whole, plain(weird_tmp_path / "table.csv"))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match="broken gzip"):
+        plain(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"1\n")
+    path.chmod(0)
+    with pytest.raises(InputError, match="Permission denied"):
+        plain(path)
+
+
+def test_a_line_longer_than_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    line = b"1," * 50_000 + b"2\n"
+    path.write_bytes(b"\xef\xbb\xbf" + line + b"3")
+    with file_bytes.opened(path) as source:
+        assert source.text_begins() == 3
+        assert source.line(3) == line
+        assert source.line(3 + len(line)) == b"3"
+        assert source.line(4 + len(line)) == b""
