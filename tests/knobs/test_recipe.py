@@ -45,7 +45,10 @@ def test_refuses_and_names_the_legal_values(knob: type[Knob], value: object) -> 
 
 
 def test_a_loader_may_be_somebody_elses() -> None:
-    assert Loader().check("my.module:read") == "my.module:read"
+    assert Loader().check("email.parser:read") == "email.parser:read"
+    for missing in ("email.nothing:read", "nothing.at.all:read", ":read"):
+        with pytest.raises(InputError, match=f"study.toml:3: loader '{missing}': there is no module"):
+            Loader().check(missing, where="study.toml:3")
     assert Loader.parameter.choices == tuple(LOADERS)
 
 

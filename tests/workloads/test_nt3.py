@@ -11,7 +11,7 @@ import torch
 
 from joulelab.data import generate_nt3
 from joulelab.errors import InputError
-from joulelab.workloads import RECIPES, nt3
+from joulelab.workloads import RECIPES, candle, nt3
 from joulelab.workloads.nt3 import NT3, filters, first_dense_factor, flat_features, network
 from joulelab.workloads.workload import Setting
 
@@ -98,7 +98,7 @@ def test_too_few_genes_for_the_layers_are_refused() -> None:
 def test_features_are_divided_by_the_largest_of_both_files(loaded: NT3) -> None:
     assert loaded.train_x.shape == (1_120, 1, 121)
     assert loaded.test_x.shape == (280, 1, 121)
-    tables = [np.loadtxt(path, delimiter=",") for path in loaded._files()]
+    tables = [np.loadtxt(path, delimiter=",") for path in candle.files(loaded.setting, nt3.LAYOUT)]
     peak = np.abs(np.vstack(tables)).max(0)[1:]
     want = tables[0][:, 1:] / np.where(peak == 0, 1, peak)
     np.testing.assert_allclose(loaded.train_x[:, 0].numpy(), want, rtol=1e-6)
@@ -189,7 +189,9 @@ def test_a_folder_that_is_given_is_used_and_nothing_is_made(tmp_path: Path) -> N
     mine = workload(tmp_path / "unused", folder=given)
     mine.prepare()
     assert not (tmp_path / "unused").exists()
-    with pytest.raises(InputError, match=r"no nt_train2\.csv and no nt_test2\.csv"):
+    with pytest.raises(
+        InputError, match=r"no nt_train2\.csv \(.*label 0 or 1.*no nt_test2\.csv(.|\n)*generate nt3"
+    ):
         mine.load()
     (given / "nt_train2.csv").write_text("0,1,2\n1,3,4\n")
     (given / "nt_test2.csv").write_text("0,1\n")

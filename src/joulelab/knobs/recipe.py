@@ -6,7 +6,8 @@ from __future__ import annotations
 import importlib.util
 from typing import ClassVar
 
-from joulelab.data import LOADERS
+from joulelab.data import LIBRARIES, LOADERS
+from joulelab.errors import InputError
 from joulelab.knobs.knob import Knob
 from joulelab.records.parameter import Parameter, Scalar
 
@@ -38,10 +39,26 @@ class Loader(Knob):
 
     def check(self, value: object, *, where: str = "") -> Scalar:
         if isinstance(value, str) and ":" in value:
+            module = value.partition(":")[0]
+            if not _is_module(module):
+                raise InputError(
+                    f"{where}: " * bool(where) + f"loader '{value}': there is no module '{module}'",
+                    cure="install it, or put its folder on PYTHONPATH",
+                )
             return value
         return super().check(value, where=where)
 
     def available(self, value: Scalar) -> str:
-        if value == "pandas" and importlib.util.find_spec("pandas") is None:
-            return "loader 'pandas' needs pandas, which is not installed: pip install 'joulelab[loaders]'"
+        library = LIBRARIES.get(str(value))
+        if library and importlib.util.find_spec(library) is None:
+            return (
+                f"loader '{value}' needs {library}, which is not installed: pip install 'joulelab[loaders]'"
+            )
         return ""
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

@@ -1,34 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be trained. A new workload is one file and one line in each of the two tables."""
 
-from joulelab.records.parameter import Parameter
+from joulelab.records.parameter import Parameter, Scalar
 from joulelab.workloads.recipe import Recipe
 
 WORKLOADS = {
     "nt3": "joulelab.workloads.nt3:NT3",
+    "p1b1": "joulelab.workloads.p1b1:P1B1",
+    "p1b2": "joulelab.workloads.p1b2:P1B2",
+    "p1b3": "joulelab.workloads.p1b3:P1B3",
 }
+
+_SCALE = Parameter(
+    name="scale",
+    kind="float",
+    default=1.0,
+    minimum=0.001,
+    maximum=1.0,
+    help="share of the columns in the stand-in; layers shrink with its square root",
+)
+_DATA = Parameter(name="data", kind="str", default="", help="folder of the files; if empty, a stand-in")
+_RECIPE = Parameter(
+    name="recipe",
+    kind="str",
+    default="paper",
+    choices=("paper", "modern"),
+    help="paper: as the benchmark did it, quirks included; modern: as one would today",
+)
+
+
+def _knobs(*, batch_size: int, epochs: int) -> dict[str, Scalar]:
+    return {
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "learning_rate": 0.001,
+        "loader": "ours",
+        "precision": "fp32",
+        "threads": 0,
+    }
+
 
 RECIPES = {
     "nt3": Recipe(
         summary="1-D convolution over gene expression, normal against tumour tissue (CANDLE NT3)",
+        parameters=(_SCALE, _DATA),
+        knobs=_knobs(batch_size=20, epochs=384),
+    ),
+    "p1b1": Recipe(
+        summary="autoencoder of gene expression, two numbers in the middle (CANDLE P1B1)",
+        parameters=(_SCALE, _DATA, _RECIPE),
+        knobs=_knobs(batch_size=100, epochs=384),
+    ),
+    "p1b2": Recipe(
+        summary="kind of tumour from the mutated genes of a sample (CANDLE P1B2)",
+        parameters=(_SCALE, _DATA, _RECIPE),
+        knobs=_knobs(batch_size=60, epochs=768),
+    ),
+    "p1b3": Recipe(
+        summary="growth of tumour cells under a drug (CANDLE P1B3)",
         parameters=(
+            _SCALE,
+            _DATA,
+            _RECIPE,
             Parameter(
-                name="scale",
-                kind="float",
-                default=1.0,
-                minimum=0.001,
-                maximum=1.0,
-                help="share of the 60,483 genes; filters shrink with its square root",
+                name="feature_subsample",
+                kind="int",
+                default=0,
+                minimum=0,
+                help="columns drawn from each table; 0 takes all, 500 is most likely that of the 2019 study",
+                unit="columns",
             ),
-            Parameter(name="data", kind="str", default="", help="folder of the files; if empty, a stand-in"),
         ),
-        knobs={
-            "batch_size": 20,
-            "epochs": 384,
-            "learning_rate": 0.001,
-            "loader": "ours",
-            "precision": "fp32",
-            "threads": 0,
-        },
+        knobs=_knobs(batch_size=100, epochs=1),
     ),
 }

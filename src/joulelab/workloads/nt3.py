@@ -8,7 +8,6 @@ docs/workloads.md lists what that means and what `scale` changes.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,16 +17,25 @@ from torch.nn import functional
 from joulelab.data import LOADERS, generate_nt3
 from joulelab.errors import InputError
 from joulelab.records import plugin
+from joulelab.workloads import candle
 from joulelab.workloads.workload import Setting, Step, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 FILTERS = 128
 KERNELS = (20, 10)
 POOL = 10
 DENSE = (200, 20)
 DROPOUT = 0.1
+LAYOUT = candle.Layout(
+    name="nt3",
+    version=generate_nt3.VERSION,
+    files=dict.fromkeys(
+        generate_nt3.FILES, "comma separated, without a header: the label 0 or 1, then 60,483 genes"
+    ),
+)
 
 
 class NT3(Workload):
@@ -44,16 +52,17 @@ class NT3(Workload):
 
     def prepare(self) -> None:
         if not self.setting.parameters["data"]:
-            generate_nt3.generate(self._folder(), scale=self.scale)
+            generate_nt3.generate(candle.folder(self.setting, LAYOUT), scale=self.scale)
 
     def load(self) -> None:
         read = plugin.load(LOADERS, str(self.setting.knobs["loader"]), what="loader")
         threads = int(self.setting.knobs.get("threads", 0)) or None
-        tables = [torch.from_numpy(read(path, threads=threads)) for path in self._files()]
-        labels = [self._labels(path, table[:, 0]) for path, table in zip(self._files(), tables, strict=True)]
+        paths = candle.files(self.setting, LAYOUT)
+        tables = [torch.from_numpy(read(path, threads=threads)) for path in paths]
+        labels = [self._labels(path, table[:, 0]) for path, table in zip(paths, tables, strict=True)]
         if tables[0].shape[1] != tables[1].shape[1]:
             raise InputError(
-                f"{self._folder()}: the training file has {tables[0].shape[1]} columns and the test file "
+                f"{paths[0].parent}: the training file has {tables[0].shape[1]} columns and the test file "
                 f"{tables[1].shape[1]}",
                 cure="take both files from one source",
             )
@@ -65,22 +74,6 @@ class NT3(Workload):
         features = [(table[:, 1:] / peak).unsqueeze(1).to(device, dtype) for table in tables]
         self.train_x, self.test_x = features
         self.train_y, self.test_y = (label.to(self.setting.device) for label in labels)
-
-    def _folder(self) -> Path:
-        given = str(self.setting.parameters["data"])
-        if given:
-            return Path(given)
-        return self.setting.data / f"nt3-v{generate_nt3.VERSION}-scale{self.scale:g}-seed0"
-
-    def _files(self) -> list[Path]:
-        files = [self._folder() / name for name in generate_nt3.FILES]
-        missing = [file.name for file in files if not file.exists()]
-        if missing:
-            raise InputError(
-                f"{self._folder()} has no {' and no '.join(missing)}",
-                cure="put the NT3 files there, or leave `data` empty for a stand-in",
-            )
-        return files
 
     def _labels(self, path: Path, column: torch.Tensor) -> torch.Tensor:
         if not bool(((column == 0) | (column == 1)).all()):

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the CANDLE Pilot 1 workloads share: their files, how they are read, how layers begin."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from joulelab.data import LABELLED_LOADERS
+from joulelab.errors import InputError
+from joulelab.records import plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from joulelab.data.labelled import Labelled
+    from joulelab.workloads.workload import Setting
+
+SPLIT_SEED = 2017  # what the benchmarks give every generator they have
+
+_PUBLISHED = (
+    "the files are published with the CANDLE Pilot 1 benchmarks (the ECP-CANDLE project, Argonne National "
+    "Laboratory, and the NCI-DOE collaboration's model and data clearinghouse)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The files of a benchmark: for each name, in words, what lies in it."""
+
+    name: str
+    version: int  # of the stand-in
+    files: Mapping[str, str]
+
+
+def folder(setting: Setting, layout: Layout) -> Path:
+    """The folder that the user named, or that of the stand-in."""
+    given = str(setting.parameters["data"])
+    if given:
+        return Path(given)
+    scale = float(setting.parameters["scale"])
+    return setting.data / f"{layout.name}-v{layout.version}-scale{scale:g}-seed0"
+
+
+def files(setting: Setting, layout: Layout) -> list[Path]:
+    """The paths of the files in their order; an InputError says which are missing and what they are."""
+    where = folder(setting, layout)
+    missing = [name for name in layout.files if not (where / name).is_file()]
+    if missing:
+        words = "; ".join(f"no {name} ({layout.files[name]})" for name in missing)
+        raise InputError(
+            f"{where}: {words}",
+            cure=f"put them there: {_PUBLISHED}; or leave `data` empty for a stand-in, or make one: "
+            f"joulelab data generate {layout.name} --out FOLDER",
+        )
+    return [where / name for name in layout.files]
+
+
+def read(
+    setting: Setting,
+    path: Path,
+    *,
+    text: Sequence[str],
+    numbers: Sequence[str] | None = None,
+    separator: str = ",",
+) -> Labelled:
+    """One file through the loader that the knob names."""
+    name = str(setting.knobs["loader"])
+    load = plugin.load(LABELLED_LOADERS, name, what="loader for files with labels")
+    threads = int(setting.knobs.get("threads", 0)) or None
+    labelled: Labelled = load(path, text=text, numbers=numbers, separator=separator, threads=threads)
+    return labelled
+
+
+def complete(path: Path, table: torch.Tensor, *, text: int) -> torch.Tensor:
+    """`table`, or an InputError that says where a number is missing. `text` columns stand in front."""
+    # A sum is NaN where any of its terms is, and needs no table of its own.
+    if not bool(table.sum(1).isfinite().all()):
+        row, column = (~table.isfinite()).nonzero()[0].tolist()
+        raise InputError(
+            f"{path}: row {row + 2}, column {text + column + 1}: "
+            f"{table[row, column].item()} is not a finite number",
+            cure="fill the gap: this benchmark has no rule for missing values",
+        )
+    return table
+
+
+def unit_range_(tables: Sequence[torch.Tensor], *, fitted_on: Sequence[torch.Tensor]) -> None:
+    """Each column of `tables` to 0..1, in place, by its range in `fitted_on`; a constant column becomes 0."""
+    low = torch.stack([table.amin(0) for table in fitted_on]).amin(0)
+    width = torch.stack([table.amax(0) for table in fitted_on]).amax(0).sub_(low)
+    width[width == 0] = 1.0
+    for table in tables:
+        table.sub_(low).div_(width)
+
+
+def shuffled(count: int, batch_size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+    """Row numbers of the batches of one epoch, in a new order; the last batch is kept however small it is."""
+    yield from torch.randperm(count, generator=generator).split(batch_size)  # type: ignore[no-untyped-call]
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """What autocast left in half precision, in fp32: losses are taken there. fp64 stays what it is."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def narrowed(width: int, scale: float, *, least: int) -> int:
+    """The width of a layer at `scale`: with its square root, as in NT3."""
+    return width if scale >= 1.0 else max(least, round(width * math.sqrt(scale)))
+
+
+def glorot_(net: nn.Module) -> None:
+    """What Keras does to a dense layer unless told otherwise; torch's own start is another."""
+    for module in net.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.zeros_(module.bias)
