@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,14 +201,18 @@ def command_reference() -> str:
     """docs/cli.md: the help of each command, as the command says it."""
     from joulelab.cli import app  # loads typer, which only this document needs
 
-    functions = [(command.name, command.callback) for command in app.registered_commands]
-    names = [name or function.__name__ for name, function in functions if function]
+    def words_of(typer: Any) -> list[list[str]]:
+        found = [[c.name or c.callback.__name__] for c in typer.registered_commands if c.callback]
+        for group in typer.registered_groups:
+            found += [[group.name], *([group.name, *words] for words in words_of(group.typer_instance))]
+        return found
+
     head = (
         "# The commands\n\nWritten by `make docs` from the commands' own `--help`; a test holds it to them.\n"
     )
     parts = [
         f"## {' '.join(['joulelab', *words])}\n\n```text\n{help_of(words)}\n```\n"
-        for words in [[], *([name] for name in names)]
+        for words in [[], *words_of(app)]
     ]
     return "\n".join([head, *parts])
 

@@ -7,6 +7,7 @@ Parse, call, print. What it does stands in the rooms; each command imports its o
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,10 @@ import typer
 from joulelab.errors import InputError, JouleLabError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from joulelab.records.parameter import Parameter
+    from joulelab.workloads.recipe import Recipe
 
 app = typer.Typer(
     name="joulelab",
@@ -26,6 +30,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+data = typer.Typer(help="Files to train on.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data, name="data")
 
 DevicesOption = Annotated[
     list[str] | None,
@@ -37,6 +44,7 @@ DevicesOption = Annotated[
 
 def main() -> None:
     """Entry of the console script: errors made on purpose end in words, not in a traceback."""
+    _open_streams()
     try:
         app(prog_name="joulelab")
     except JouleLabError as error:
@@ -47,6 +55,13 @@ def main() -> None:
         # `joulelab show ... | head` has read enough. What is still buffered has no reader either.
         sys.stderr.close()
         sys.exit(141)
+
+
+def _open_streams() -> None:
+    """What goes to a stream that the caller has closed goes nowhere, and its number to no other file."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115  as long as the process
 
 
 @app.callback(invoke_without_command=True)
@@ -99,6 +114,7 @@ def measure(
 def run(workload: str, **options: Any) -> None:
     """Train one workload as one trial. Every knob is a flag; what is not given is the recipe's own."""
     from joulelab.knobs import KNOBS
+    from joulelab.launch import LAUNCHERS
     from joulelab.records import store
     from joulelab.report import progress, table
     from joulelab.study import check
@@ -116,6 +132,7 @@ def run(workload: str, **options: Any) -> None:
         devices=tuple(options["device"] or ()),
         **plain,
     )
+    check.load_part(LAUNCHERS, launcher, what="launcher")
     folder = out or store.new_folder(Path("runs"), workload.rpartition(":")[2])
     with progress.live() as on_progress:
         record = run_trial(spec, out=folder, launcher=launcher, on_progress=on_progress)
@@ -139,13 +156,15 @@ def _run_signature() -> inspect.Signature:
     from joulelab.records import plugin
     from joulelab.workloads import RECIPES
 
-    declared: dict[str, Parameter] = {name: plugin.load(KNOBS, name, what="knob").parameter for name in KNOBS}
-    for recipe in RECIPES.values():
-        declared |= {p.name: p for p in recipe.parameters if p.name not in declared}
+    declared: list[Parameter] = [plugin.load(KNOBS, name, what="knob").parameter for name in KNOBS]
     kinds: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
-    options = [
-        _option(p.name, kinds[p.kind] | None, None, f"{p.help} [{p.legal()}]") for p in declared.values()
-    ]
+    options = [_option(p.name, kinds[p.kind] | None, None, f"{p.help} [{p.legal()}]") for p in declared]
+    for name, owners in _parameters(RECIPES).items():
+        kind = {kinds[parameter.kind] for parameter in owners.values()}
+        said = {f"{parameter.help} [{parameter.legal()}]" for parameter in owners.values()}
+        text = said.pop() if len(said) == 1 else "differs from workload to workload: docs/workloads.md"
+        only = f"{', '.join(owners)}: " if len(owners) < len(RECIPES) else ""
+        options.append(_option(name, (kind.pop() if len(kind) == 1 else str) | None, None, only + text))
     options += [
         _option(
             "set",
@@ -169,6 +188,15 @@ def _run_signature() -> inspect.Signature:
         "workload", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[str, names]
     )
     return inspect.Signature([first, *options])
+
+
+def _parameters(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Parameter]]:
+    """Each parameter's declarations by workload."""
+    found: dict[str, dict[str, Parameter]] = {}
+    for workload, recipe in recipes.items():
+        for parameter in recipe.parameters:
+            found.setdefault(parameter.name, {})[workload] = parameter
+    return found
 
 
 def _option(name: str, kind: object, default: object, text: str) -> inspect.Parameter:
@@ -208,6 +236,9 @@ def show(
     sort: Annotated[str, typer.Option(help="Column to sort by; -COLUMN for the largest first.")] = "",
     json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV instead of a table.")] = False,
+    loading: Annotated[
+        bool, typer.Option("--loading", help="What each CSV loader costs by phase, and what it saves.")
+    ] = False,
 ) -> None:
     """Show the trials of a folder: energy with its error and source, time, accuracy, joules by phase."""
     from joulelab.records import store
@@ -215,7 +246,11 @@ def show(
     from joulelab.study import plan
 
     records = store.load_records(folder)
-    if json or csv:
+    if loading:
+        from joulelab.report import loading as loaders
+
+        print((loaders.to_json if json else loaders.to_csv if csv else loaders.text)(records))
+    elif json or csv:
         print((table.to_json if json else table.to_csv)(records, sort=sort))
     else:
         print(table.text(records, sort=sort, apart=plan.strangers_below(folder)))
@@ -234,6 +269,54 @@ def doctor(
 
     found = examination.examine(names=tuple(device or ()), seconds=seconds)
     print(report.json(found) if json else report.text(found))
+
+
+@data.command()
+def generate(
+    workload: Annotated[str, typer.Argument(help="Whose files: nt3, p1b1, p1b2, p1b3.", show_default=False)],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder to write; a new or an empty one.", show_default=False)],
+    scale: Annotated[
+        float, typer.Option(help="Share of the columns; 1 gives the published sizes.", min=0.001, max=1.0)
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.", min=0)] = 0,
+) -> None:
+    """Make stand-ins for the files of a workload: their layout, number formats and sizes, made-up values."""
+    from joulelab.data import generate as stand_ins
+    from joulelab.report import bar
+
+    with bar.live(f"{workload} to {out}") as progress:
+        for path in stand_ins.generate(workload, out, scale=scale, seed=seed, progress=progress):
+            print(f"{path}  {path.stat().st_size:,} bytes")
+
+
+@data.command()
+def cache(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FOLDER ...]",
+            help="Also what is kept beside the files in these folders.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    show: Annotated[
+        bool, typer.Option("--list", help="List what is kept (without --clear, the default).")
+    ] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove it.")] = False,
+) -> None:
+    """Show or remove the parsed tables that `loader = "ours_cached"` keeps."""
+    from joulelab.data import cache_folder
+    from joulelab.report.numbers import quantity
+
+    found = cache_folder.below([cache_folder.own(), *(folders or ())])
+    if show or not clear:
+        for entry in cache_folder.entries(found):
+            print(f"{entry.state:9} {quantity(entry.size, 'B'):>8}  {entry.source or entry.path}")
+    if clear:
+        files, size = cache_folder.clear(found)
+        print(f"removed {files} files, {quantity(size, 'B')}")
 
 
 setattr(run, "__signature__", _run_signature())  # noqa: B010  typer reads the flags from here

@@ -127,6 +127,7 @@ def test_failed_and_damaged_trials_do_not_hide_the_others(tmp_path: Path) -> Non
     assert [row["state"] for row in rows] == ["done", "failed", "damaged", "planned"]
     assert [row["energy_j"] for row in rows] == [100.0, None, None, None]
     assert rows[1]["reason"] == "out of memory"
+    assert varying([good, specless]) == []
     assert "result.json cannot be read" in rows[2]["reason"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from joulelab.errors import InputError
 from joulelab.records import store
+from joulelab.records.trial import TrialSpec
 from joulelab.report.table import text, to_csv, to_json
 from tests.analysis.records import repeat, write
 
@@ -108,7 +109,7 @@ def test_trials_that_did_not_end_well_say_why(tmp_path: Path) -> None:
     assert "failed: batch_size=80: out of memory [80]" in shown
     assert "invalid: batch_size=40: the loss was nan at step 3" in shown
     (row,) = [line for line in shown.splitlines() if line.split()[:1] == ["40"]]
-    assert row.split() == ["40", "-", "-", "counter", "-", "-", "-", "-", "invalid"]
+    assert row.split() == ["40", "-", "counter", "-", "-", "-", "-", "invalid"]
 
 
 def test_different_sources_and_simulated_ones_are_said(tmp_path: Path) -> None:
@@ -148,3 +149,22 @@ def test_a_model_error_that_the_record_states_is_said(tmp_path: Path) -> None:
     shown = text([record], width=100)
     assert "estimated from CPU time: model error ±50 %" in shown
     assert "on m (metered: CPU time)" in shown
+
+
+def test_columns_of_which_nothing_is_known_leave_their_room_to_the_settings(tmp_path: Path) -> None:
+    records = [
+        write(tmp_path / name, {"batch_size": size}, repeat(1, 100.0))
+        for name, size in (("a", 10), ("b", 20))
+    ]
+    assert "spread" not in text(records, width=80)
+    twice = write(tmp_path / "c", {"batch_size": 40}, repeat(1, 100.0), repeat(2, 101.0))
+    assert "spread" in text([*records, twice], width=80)
+
+
+def test_trials_of_different_workloads_go_by_their_names(tmp_path: Path) -> None:
+    trained = write(tmp_path / "trained", {"batch_size": 10, "epochs": 3}, repeat(1, 100.0))
+    command = write(tmp_path / "ran", {}, repeat(1, 100.0))
+    spec = TrialSpec(workload="command", command=("sh", "-c", "x" * 90))
+    store.write_json(command.folder.spec, spec)
+    shown = text([trained, store.TrialRecord(command.folder)], width=80)
+    assert [line.split()[0] for line in shown.splitlines() if "100" in line] == ["ran", "trained"]

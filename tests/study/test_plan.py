@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
 
 from joulelab.records import store
 from joulelab.records.layout import StudyFolder
 from joulelab.records.trial import TrialSpec
-from joulelab.study.plan import plan, strangers, write_plan
+from joulelab.study.plan import plan, strangers, strangers_below, write_plan
 from joulelab.study.study_file import Study
 
 if TYPE_CHECKING:
@@ -57,3 +60,27 @@ def test_a_folder_that_a_death_left_without_spec_gets_one(tmp_path: Path) -> Non
     first.path.mkdir(parents=True)
     write_plan(folder, plan(STUDY))
     assert first.spec.exists()
+
+
+@pytest.mark.parametrize("change", [{"repeats": 4}, {"grid": {"number": (2,), "ends": ("well",)}}])
+def test_what_the_study_no_longer_asks_for_is_told_without_its_workload(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    folder = StudyFolder(tmp_path)
+    planned = [trial.path.name for trial in write_plan(folder, plan(STUDY))]
+    there = msgspec.structs.replace(STUDY, workload="not.installed:Anywhere")
+    for trial in planned:
+        spec = store.read_json(folder.trial(trial).spec, TrialSpec)
+        store.write_json(folder.trial(trial).spec, msgspec.structs.replace(spec, workload=there.workload))
+    store.write_json(folder.study, there)
+    assert strangers_below(tmp_path) == frozenset()
+    store.write_json(folder.study, msgspec.structs.replace(there, **change))
+    stay = {planned[0]} if "grid" in change else set()
+    assert strangers_below(tmp_path) == set(planned) - stay
+
+
+def test_a_damaged_study_file_hides_no_trial(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path)
+    write_plan(folder, plan(STUDY))
+    folder.study.write_text("{")
+    assert strangers_below(tmp_path) == frozenset()

@@ -60,7 +60,7 @@ REFUSED = {
     "key": ("seed = 1", "sed = 1", 5, ["unknown key 'sed'", "did you mean 'seed'", "repeats"]),
     "table": ("[grid]", "[grd]", 13, ["unknown key 'grd'", "did you mean 'grid'"]),
     "parameter": ("scale =", "skale =", 8, ["unknown parameter 'skale'", "did you mean 'scale'"]),
-    "parameter value": ("0.038", "3", 8, ["[parameters]: scale = 3 is not legal", "at most 1"]),
+    "parameter value": ("0.038", "3", 8, ["[parameters]: scale = 3 is not legal", "from 0.001 to 1"]),
     "not a number": ("0.038", "nan", 8, ["scale = nan is not legal"]),
     "knob": ("epochs = 3", "epoch = 3", 11, ["unknown knob 'epoch'", "did you mean 'epochs'"]),
     "knob value": ("epochs = 3", 'epochs = "3"', 11, ["epochs = '3' is not legal", "whole number"]),

@@ -17,6 +17,7 @@ grid.a = [
 b = 1
 [deep."odd.table"]
 key = 1
+[[twice]]
 """
 
 
@@ -26,9 +27,10 @@ def test_lines() -> None:
     assert (lines.of("grid"), lines.of("grid", "a")) == (2, 2)
     assert (lines.of("knobs"), lines.of("knobs", "package.module:Class"), lines.of("knobs", "b")) == (7, 8, 9)
     assert lines.of("deep", "odd.table", "key") == 11
+    assert lines.of("twice") == 12
     assert (lines.of("knobs", "missing"), lines.of("missing")) == (7, 1)
 
 
 def test_line_of_a_syntax_error() -> None:
     assert line_in("Invalid value (at line 3, column 5)", TEXT) == 3
-    assert line_in("Unexpected end (at end of document)", TEXT) == 11
+    assert line_in("Unexpected end (at end of document)", TEXT) == 12

@@ -61,7 +61,8 @@ def trials(records: Sequence[TrialRecord]) -> pl.DataFrame:
 
 def varying(records: Sequence[TrialRecord]) -> list[str]:
     """Names of the settings that differ among the records, in the order of their first appearance."""
-    settings = [_settings(record) for record in records]
+    # A spec that cannot be read differs from the others in nothing that is known.
+    settings = [known for record in records if (known := _settings(record))]
     names = dict.fromkeys(name for each in settings for name in each)
     return [name for name in names if len({str(each.get(name)) for each in settings}) > 1]
 

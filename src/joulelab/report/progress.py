@@ -122,7 +122,7 @@ def said(event: Progress, story: Story) -> str:
     """The line that an event leaves behind; empty for those that only move the display."""
     if event.kind == "plan":
         done = f", {event.ended} of them done already" if event.ended else ""
-        return f"{event.of} trials{done}"
+        return f"{event.of} trial{'s' * (event.of != 1)}{done}"
     if event.kind == "end":
         reason = f": {event.text}" if event.text else ""
         which = settings(event.settings) or event.name

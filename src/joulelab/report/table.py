@@ -57,6 +57,8 @@ def text(
 def _print(console: Console, records: Sequence[TrialRecord], *, sort: str, title: str) -> None:
     rows = _sorted(records, sort=sort)
     varied = [name for name in rows[0] if name not in TYPES] if rows else []
+    if "workload" in varied:
+        varied = []  # what is alike in nothing has no settings to compare: the trials' names tell more
     for line in _head(records, rows, title=title):
         console.print(line, markup=False)
     console.print()
@@ -127,6 +129,10 @@ def _state(row: Row) -> str:
     return "invalid" if row["state"] == "done" and not row["valid"] else row["state"]
 
 
+def _known(rows: Sequence[Row], name: str) -> bool:
+    return any(row[name] is not None for row in rows)
+
+
 def _ns(rows: Sequence[Row]) -> list[int]:
     return sorted({row["n"] for row in rows if row["n"]})
 
@@ -143,8 +149,12 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("state", _state),
 )
 LEFT = ("source", "state")
-# Columns that stand only where they tell rows apart.
+# Columns that stand only where they tell something: the width is for the settings.
 SELDOM: dict[str, Callable[[Sequence[Row]], bool]] = {
+    "spread": lambda rows: _known(rows, "energy_ci_j"),
+    "accu-\nracy": lambda rows: _known(rows, "accuracy"),
+    "J per\nsample": lambda rows: _known(rows, "j_per_sample"),
+    "load/\ntrain/\neval %": lambda rows: any(_shares(row) != UNKNOWN for row in rows),
     "n": lambda rows: len(_ns(rows)) > 1,
     "state": lambda rows: any(_state(row) != "done" for row in rows),
 }
@@ -179,7 +189,8 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
     many = "n repeats" if len(ns) != 1 else f"{ns[0]} repeat{'s' if ns[0] > 1 else ''}"
     if any(row["energy_j"] is not None for row in rows):
         lines.append(
-            f"energy: mean of {many} ± bound of the meter's error; spread: 95 % interval of that mean"
+            f"energy: mean of {many} ± bound of the meter's error"
+            + ("; spread: 95 % interval of that mean" if _known(rows, "energy_ci_j") else "")
         )
     if any(row["source"] == "estimated" for row in rows):
         error = model_error(records)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from joulelab.errors import RecordError
 from joulelab.records import store
 from joulelab.records.layout import StudyFolder, TrialFolder
 from joulelab.records.trial import TrialSpec
@@ -62,5 +63,25 @@ def strangers_below(path: Path) -> frozenset[str]:
     folder = StudyFolder(path)
     if not folder.study.exists():
         return frozenset()
-    planned = [folder.trial(spec.folder_name()) for spec in plan(store.read_json(folder.study, Study))]
-    return frozenset(trial.path.name for trial in strangers(folder, planned))
+    try:
+        study = store.read_json(folder.study, Study)
+    except RecordError:
+        return frozenset()  # the trials can be read all the same
+    return frozenset(trial.path.name for trial in strangers(folder, ()) if not _asks_for(study, trial))
+
+
+def _asks_for(study: Study, trial: TrialFolder) -> bool:
+    """Told from the two files alone: a record is read also where its workload is not installed."""
+    try:
+        spec = store.read_json(trial.spec, TrialSpec)
+    except RecordError:
+        return True  # it stays among the others, as damaged
+    fixed = {**study.parameters, **study.knobs}
+    given = {**spec.parameters, **spec.knobs}
+    return (
+        (spec.workload, spec.repeats, spec.warmup, spec.seed, spec.devices)
+        == (study.workload, study.repeats, study.warmup, study.seed, study.devices)
+        and given.keys() == fixed.keys() | study.grid.keys()
+        and all(given[name] == value for name, value in fixed.items())
+        and all(given[name] in values for name, values in study.grid.items())
+    )

@@ -79,7 +79,10 @@ def parse_study(text: str, *, path: Path) -> Study:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}:{line_in(str(error), text)}: not TOML: {error}") from error
+        raise InputError(
+            f"{path}:{line_in(str(error), text)}: not TOML: {error}",
+            cure="text stands in quotes, a list in [ ], a table's name in [ ] on a line of its own",
+        ) from error
     return _File(path, TomlLines(text), table).study()
 
 

@@ -62,7 +62,7 @@ def outcome(folder: TrialFolder) -> tuple[str, str]:
             return "invalid", result.reason
         return "done", ""
     if state == "failed":
-        return state, str(record.failure.get("reason") or "its process is gone and left no word")
+        return state, str(record.failure.get("reason", ""))
     return state, ""
 
 

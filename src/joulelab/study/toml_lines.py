@@ -7,7 +7,7 @@ import re
 
 _PART = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
-_TABLE = re.compile(rf"\s*\[\s*({_DOTTED})\s*\]\s*(?:#.*)?$")
+_TABLE = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 _LINE = re.compile(r"line (\d+)")
 

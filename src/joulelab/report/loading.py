@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The comparison of loaders as tables for the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from joulelab.analysis.loading import ORIGINAL, PUBLISHED, loading
+from joulelab.analysis.trials import PHASES
+from joulelab.report.machine import machines
+from joulelab.report.numbers import UNKNOWN, duration, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from joulelab.records.store import TrialRecord
+
+Row = dict[str, Any]
+
+
+def text(records: Sequence[TrialRecord], *, width: int = 0) -> str:
+    """A table for each group of trials that differ in the loader alone; every cell is time over energy."""
+    rows = loading(records).to_dicts()
+    out = io.StringIO()
+    console = Console(file=out, width=width or Console().width, no_color=True, highlight=False, emoji=False)
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["workload"], row["settings"], row["host"] or UNKNOWN), []).append(row)
+    for (workload, settings, host), group in groups.items():
+        console.print(f"{workload} on {host}: {settings}", markup=False)
+        console.print(_table(group))
+        console.print()
+    for place in machines(records):
+        console.print(place, markup=False)
+    for note in notes(rows):
+        console.print(note, markup=False)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def to_json(records: Sequence[TrialRecord]) -> str:
+    """A list of objects, a row each; unknown is null."""
+    return json.dumps(loading(records).to_dicts(), indent=1, ensure_ascii=False)
+
+
+def to_csv(records: Sequence[TrialRecord]) -> str:
+    """One line a row; unknown is empty."""
+    return loading(records).write_csv().rstrip("\n")
+
+
+def notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a reader of the tables must know, in words."""
+    ns = sorted({row["n"] for row in rows if row["n"]})
+    lines = [
+        f"upper line time, lower line energy: means of {' or '.join(map(str, ns))} repeats; saved: share of "
+        f"the total against loader = {ORIGINAL!r}, ± 95 % interval"
+    ]
+    if any(row["source"] == "estimated" for row in rows):
+        lines.append("estimated from CPU time: no energy sensor was used; run `joulelab doctor`")
+    if any(row["simulated"] for row in rows):
+        lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
+    if any(row["loader"] == PUBLISHED for row in rows):
+        lines.append(
+            "published: not measured here; the most that Wu et al. (2019) report for pandas_chunked, strong "
+            "scaling to 384 GPUs of Summit, with the pandas of that time, which read several times slower"
+        )
+    return lines
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("loader")
+    for name in (*PHASES, "total", "saved"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("source")
+    for row in rows:
+        cells = [_pair(row, f"{phase}_time_s", f"{phase}_energy_j") for phase in PHASES]
+        source = (row["source"] or UNKNOWN) + (",\nsimulated" if row["simulated"] else "")
+        table.add_row(row["loader"], *cells, _total(row), _saved(row), source)
+    return table
+
+
+def _pair(row: Row, time: str, energy: str) -> str:
+    return f"{duration(row[time])}\n{quantity(row[energy], 'J')}"
+
+
+def _total(row: Row) -> str:
+    return f"{duration(row['time_s'])}\n{quantity(row['energy_j'], 'J', error=row['energy_error_j'])}"
+
+
+def _saved(row: Row) -> str:
+    if row["loader"] == ORIGINAL:
+        return ""
+    return "\n".join(_percent(row[f"{what}_saved"], row[f"{what}_saved_ci"]) for what in ("time", "energy"))
+
+
+def _percent(share: float | None, half: float | None) -> str:
+    if share is None:
+        return UNKNOWN
+    return f"{100 * share:.1f} %" if half is None else f"{100 * share:.1f} ± {100 * half:.1f} %"
