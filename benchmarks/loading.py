@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """CSV into one float32 array: this reader beside the libraries that people use, interleaved in one run.
 
-    python benchmarks/loading.py [--scale 0.1] [--rounds 5] [--shapes nt3] [--methods floor] [-o FILE.json]
+    python benchmarks/loading.py [--scale 0.1] [--rounds 5] [--shapes nt3] [--methods floor] [--limit 60]
+                                 [-o FILE.json]
 
 Four files are made, as wide as the CANDLE benchmarks' and at `--scale` of their rows: nt3 (`%.12g`, half of
 it 0.0), p1b1 (`%.3g`, half of it 0.0), p1b2 (integers, most of one digit), tall (40 columns, `%.6f`). Every
 reading is a process of its own. CPU seconds are user and system of the reading alone, without the imports and
 the compilation before it; peak memory is the process's, less what it had before, pages of a mapped file
 included; wrong counts the values that are not the bits of float() and a cast. The floor is to read every byte
-of the file and to write the array. A library that is not installed is left out.
+of the file and to write the array. ours_cached maps what an earlier process has kept and adds up every value,
+for without a look at them nothing is read; in_memory adds up an array that is there already. A library that
+is not installed, or takes longer than `--limit` seconds, is left out.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import os
 import platform
 import random
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -108,6 +112,21 @@ def pandas_float32(job: Job) -> Any:
     return pd.read_csv(job.path, header=None, dtype=np.float32, na_filter=False).to_numpy()
 
 
+def pandas_pyarrow(job: Job) -> Any:
+    import pandas as pd
+
+    return pd.read_csv(job.path, header=None, engine="pyarrow").to_numpy(dtype=np.float32)
+
+
+def dask(job: Job) -> Any:
+    import dask.dataframe as dd
+
+    with job.path.open("rb") as file:
+        sample = max(1 << 18, 2 * len(file.readline()) + 1)
+    frame = dd.read_csv(job.path, header=None, dtype=np.float64, sample=sample)
+    return frame.compute(scheduler="threads", num_workers=job.threads).to_numpy(dtype=np.float32)
+
+
 def polars(job: Job) -> Any:
     import polars as pl
 
@@ -116,8 +135,8 @@ def polars(job: Job) -> Any:
 
 
 def pyarrow(job: Job) -> Any:
-    import pyarrow as pa  # type: ignore[import-not-found]
-    from pyarrow import csv  # type: ignore[import-not-found]
+    import pyarrow as pa
+    from pyarrow import csv
 
     pa.set_cpu_count(job.threads)
     names = [f"c{k}" for k in range(job.columns)]
@@ -148,6 +167,18 @@ def ours_native(job: Job) -> Any:
     return wide_csv.read(job.path, threads=job.threads, kernel="native")
 
 
+def ours_cached(job: Job) -> Any:
+    from joulelab.data import cache
+
+    found = cache.read(job.path, threads=job.threads)
+    found.sum()
+    return found
+
+
+def in_memory(job: Job) -> Any:
+    return ARRAYS[job.path].sum() if job.path in ARRAYS else None
+
+
 def floor(job: Job) -> Any:
     with job.path.open("rb") as file:
         words = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
@@ -159,10 +190,12 @@ def floor(job: Job) -> Any:
     return out
 
 
-LIBRARIES = (pandas, pandas_chunked, pandas_float32, polars, pyarrow, loadtxt)
+LIBRARIES = (pandas, pandas_chunked, pandas_float32, pandas_pyarrow, dask, polars, pyarrow, loadtxt)
 METHODS: dict[str, Callable[[Job], Any]] = {
-    method.__name__: method for method in (*LIBRARIES, ours_numba, ours_native, floor)
+    method.__name__: method for method in (*LIBRARIES, ours_numba, ours_native, ours_cached, in_memory, floor)
 }
+PARSE_NOTHING = ("floor", "in_memory")
+ARRAYS: dict[Path, Any] = {}
 TWO_THREADS = "ours_native_2"
 
 
@@ -188,23 +221,37 @@ def child(method: str, path: Path) -> None:
             small.write("1.5,2\n3,4\n")
             small.flush()
             read(Job(Path(small.name), 2, threads))
+    if method == "in_memory":
+        ARRAYS[path] = np.load(path.with_suffix(".npy"))
+        read(Job(path, wanted.shape[1], threads))
     before_bytes, before_s, before_ns = peak_bytes(), used(), time.monotonic_ns()
     found = read(Job(path, wanted.shape[1], threads))
     time_s, cpu_s = (time.monotonic_ns() - before_ns) / 1e9, used() - before_s
     bytes_more = peak_bytes() - before_bytes
-    wrong = None  # the floor parses nothing
-    if method != "floor":
+    wrong = None
+    if method not in PARSE_NOTHING:
         pairs = zip(found, wanted, strict=True)
         wrong = sum(int((a.view(np.uint32) != b.view(np.uint32)).sum()) for a, b in pairs)
     print(json.dumps({"cpu_s": cpu_s, "time_s": time_s, "peak_bytes": bytes_more, "wrong": wrong}))
 
 
 # ---- all of them ---------------------------------------------------------------------------------
-def ask(method: str, path: Path) -> dict[str, Any] | None:
-    """One reading; None when the library is absent or fails, which is said on stderr."""
-    environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
+def ask(method: str, path: Path, *, limit_s: float) -> dict[str, Any] | None:
+    """One reading; None when the library is absent, fails or is too slow, which is said on stderr."""
+    environment = {
+        **os.environ,
+        "POLARS_MAX_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "JOULELAB_CACHE": str(path.with_suffix(".cache")),
+    }
     command = [sys.executable, __file__, "--child", method, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, check=False, timeout=limit_s
+        )
+    except subprocess.TimeoutExpired:
+        print(f"{method} on {path.stem}: not ready after {limit_s:g} s", file=sys.stderr)
+        return None
     if done.returncode:
         print(f"{method} on {path.stem}: {done.stderr.strip().splitlines()[-1][:150]}", file=sys.stderr)
         return None
@@ -212,12 +259,16 @@ def ask(method: str, path: Path) -> dict[str, Any] | None:
     return answer | {"load": os.getloadavg()[0]}
 
 
-def measure(path: Path, methods: list[str], rounds: int) -> dict[str, list[dict[str, Any]]]:
+def measure(
+    path: Path, methods: list[str], *, rounds: int, limit_s: float
+) -> dict[str, list[dict[str, Any]]]:
     """Every method in turn in every round, so that a busy minute of the machine falls on all of them."""
     rows: dict[str, list[dict[str, Any]]] = {}
+    if "ours_cached" in methods:
+        ask("ours_cached", path, limit_s=limit_s)  # which makes what the others find
     for number in range(rounds):
         for method in list(methods):
-            row = ask(method, path)
+            row = ask(method, path, limit_s=limit_s)
             if row:
                 rows.setdefault(method, []).append(row)
             elif number == 0:
@@ -256,6 +307,9 @@ def table(shape: str, size: int, rows: dict[str, list[dict[str, Any]]]) -> Itera
         line += f"{min(rivals) / own:9.1f}" if rivals else f"{'':9}"
         line += f"{own / middle('floor', 'cpu_s'):9.1f}" if "floor" in rows else ""
         yield line
+    if {"ours_cached", "in_memory"} <= set(rows):
+        ratio = middle("ours_cached", "time_s") / middle("in_memory", "time_s")
+        yield f"ours_cached: mapped and added up in {ratio:.2f} of the time that adding up takes in memory"
     if {"ours_native", TWO_THREADS} <= set(rows):
         gain = middle("ours_native", "time_s") / middle(TWO_THREADS, "time_s")
         load = f"a load of {middle(TWO_THREADS, 'load'):.1f} on {os.cpu_count()} cores"
@@ -272,7 +326,7 @@ def versions() -> dict[str, str]:
     from importlib import metadata
 
     found = {}
-    for name in ("numpy", "numba", "pandas", "polars", "pyarrow"):
+    for name in ("numpy", "numba", "pandas", "polars", "pyarrow", "dask"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -286,6 +340,7 @@ def main() -> None:
     )
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for one reading")
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--methods", default=",".join([*METHODS, TWO_THREADS]))
     parser.add_argument("-o", "--out", type=Path)
@@ -307,11 +362,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for shape in given.shapes.split(","):
             path = make(Path(folder), shape, given.scale)
-            rows = measure(path, given.methods.split(","), given.rounds)
+            rows = measure(path, given.methods.split(","), rounds=given.rounds, limit_s=given.limit)
             size = path.stat().st_size
             print("\n".join(table(shape, size, rows)), flush=True)
             result["shapes"][shape] = {"bytes": size, "readings": rows}
             path.unlink()
+            shutil.rmtree(path.with_suffix(".cache"), ignore_errors=True)
     if given.out:
         given.out.write_text(json.dumps(result, indent=1) + "\n")
         print(f"written: {given.out}")

@@ -9,6 +9,7 @@ Three questions, each asked in a process of its own, in turn, `rounds` times:
   sampler  share of one core, and memory, of the sampler with 8 devices (JouleLab only: the peers read in
   the training process)
 
+`clock` is the control: two time stamps and nothing else, which after 25 ms of other work are not free either.
 The peers need an environment of their own:
     python -m venv .bench && .bench/bin/pip install zeus==0.16.0 codecarbon==3.3.2
 Without a GPU all read the same stand-in NVML library, in which a read of the energy counter takes the 3.8
@@ -31,7 +32,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PROBES = HERE / "probes"
-TOOLS = ("joulelab", "zeus", "codecarbon")
+TOOLS = ("clock", "joulelab", "zeus", "codecarbon")
+OURS = ("clock", "joulelab")
 
 
 def main() -> None:
@@ -83,7 +85,7 @@ def measure(rounds: int, *, peers: Path, environment: dict[str, str]) -> dict[st
     rows: dict[str, list[dict[str, float]]] = {}
     for number in range(rounds):
         for tool in TOOLS:
-            python = sys.executable if tool == "joulelab" else str(peers)
+            python = sys.executable if tool in OURS else str(peers)
             if not Path(python).exists():
                 continue
             for question in ("window", "step"):
