@@ -89,6 +89,7 @@ def sampler_share(step: Callable[[], None], seconds: float) -> dict[str, float]:
     """Of one core, while a training with a window around every step runs."""
     with Meter() as meter, ThreadPoolExecutor(1) as aside:
         pid = meter.open().pid
+        time.sleep(5.0)  # the first seconds, in which sensors are compared, cost more
         watched = aside.submit(sampler.share_of_a_core, pid, seconds)
         while not watched.done():
             with meter.window("step"):
