@@ -11,6 +11,9 @@ block of steps, in an order that turns from round to round, so that a warming ca
   zeus        begin_window and end_window around every step (two counter reads in this process)
   codecarbon  start_task and stop_task around every step
 Added time is against `synchronise` of the same round: what a meter adds to the two waits that any must make.
+
+An eager loop varies by several per cent from block to block, so a small cost is looked for apart: the same
+step as one CUDA graph, every second one metered, neighbours compared, both awaited at both ends.
 """
 
 from __future__ import annotations
@@ -54,6 +57,65 @@ def training_step(batch: int) -> Callable[[], None]:
         optimizer.step()
 
     return step
+
+
+def graph_step(batch: int) -> Callable[[], None]:
+    """The same training step as one CUDA graph: the processor only starts it."""
+    import torchvision
+
+    model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images = torch.randn(batch, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
+    labels = torch.randint(1000, (batch,), device="cuda")
+
+    def step() -> None:
+        with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(5):
+            optimizer.zero_grad(set_to_none=True)
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    optimizer.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def paired(step: Callable[[], None], tool: tools.Pair, pairs: int) -> list[float]:
+    """Added time of each metered step against its neighbour, in per cent."""
+    begin, end, _ = tool
+
+    def once(*, metered: bool) -> float:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        if metered:
+            begin()
+        else:
+            torch.cuda.synchronize()
+        step()
+        if metered:
+            end()
+        else:
+            torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    for _ in range(20):
+        once(metered=True)
+    ratios = []
+    for number in range(pairs):
+        # Who goes first changes, so that a slow drift of the clocks falls on both.
+        first_metered = number % 2 == 0
+        first, second = once(metered=first_metered), once(metered=not first_metered)
+        metered, bare = (first, second) if first_metered else (second, first)
+        ratios.append((metered / bare - 1) * 100)
+    return ratios
 
 
 def timed(
@@ -120,6 +182,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--graph-batch", type=int, default=128)
+    parser.add_argument("--pairs", type=int, default=400)
     parser.add_argument("-o", "--out", type=Path)
     given = parser.parse_args()
     step = training_step(given.batch)
@@ -136,6 +200,13 @@ def main() -> None:
             # CodeCarbon takes tenths of a second a task: fewer steps, or it alone would take minutes.
             steps = max(5, given.steps // 8) if name == "codecarbon" else given.steps
             rows[name].append(timed(step, steps, begin, end))
+    graph = graph_step(given.graph_batch)
+    graph_s = timed(graph, 20, lambda: None, lambda: None)
+    rare = {
+        name: paired(graph, metered[name], given.pairs)
+        for name in ("synchronise", "joulelab", "zeus")
+        if name in metered
+    }
     for _, _, close in metered.values():
         close()
     share = sampler_share(step, 15.0)
@@ -153,6 +224,10 @@ def main() -> None:
             f"added {statistics.fmean(added):+8.3f} % +- {error:.3f} "
             f"(median {statistics.median(added):+.3f}, {low:+.2f} .. {high:+.2f})"
         )
+    print(f"as a CUDA graph of {graph_s * 1e3:.2f} ms, {given.pairs} pairs of neighbours:")
+    for name, added in rare.items():
+        mean, error = statistics.fmean(added), 1.96 * statistics.stdev(added) / len(added) ** 0.5
+        print(f"{name:12} added {mean:+8.4f} % +- {error:.4f} (median {statistics.median(added):+.4f})")
     for name, why in missing.items():
         print(f"{name:12} not run: {why[:200]}")
     if given.out:
@@ -165,7 +240,17 @@ def main() -> None:
             "batch": given.batch,
         }
         given.out.write_text(
-            json.dumps({**about, "seconds_a_step": rows, "sampler": share, "missing": missing}, indent=1)
+            json.dumps(
+                {
+                    **about,
+                    "seconds_a_step": rows,
+                    "sampler": share,
+                    "graph_step_s": graph_s,
+                    "graph_added_percent": rare,
+                    "missing": missing,
+                },
+                indent=1,
+            )
             + "\n"
         )
 
