@@ -25,23 +25,36 @@ def test_sets_both_switches_and_puts_them_back(value: str) -> None:
     assert switches() == before
 
 
-def test_without_a_gpu_only_tf32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_tf32_and_fp8_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused = {value: PrecisionKnob().available(value) for value in PrecisionKnob.parameter.choices}
-    assert refused.pop("tf32") == "precision 'tf32' needs an NVIDIA GPU, and torch sees none here"
+    for value in ("tf32", "fp8"):
+        said = refused.pop(value)
+        assert said == f"precision '{value}' needs an NVIDIA GPU, and there is none to be used here"
     assert set(refused.values()) == {""}
 
 
 @pytest.mark.parametrize(
-    ("capability", "refused"), [((7, 0), {"tf32", "bf16"}), ((8, 0), set()), ((9, 0), set())], ids=str
+    ("capability", "refused"),
+    [((7, 0), "tf32 bf16 fp8"), ((8, 0), "fp8"), ((8, 9), ""), ((9, 0), "")],
+    ids=str,
 )
 def test_on_a_gpu_what_its_generation_lacks_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], refused: set[str]
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], refused: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a card")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: capability >= (8, 0))
     said = {value: PrecisionKnob().available(value) for value in PrecisionKnob.parameter.choices}
-    assert {value for value, words in said.items() if words} == refused
+    assert {value for value, words in said.items() if words} == set(refused.split())
     assert all("a card" in words for words in said.values() if words)
+
+
+def test_a_gpu_of_another_vendor_has_neither_of_nvidias_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "another card")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    said = {value: PrecisionKnob().available(value) for value in PrecisionKnob.parameter.choices}
+    assert {value for value, words in said.items() if words} == {"tf32", "fp8"}

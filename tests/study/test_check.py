@@ -91,3 +91,10 @@ def test_a_plug_in_knob_must_do_something() -> None:
         check_trial("nt3", parameters={}, knobs={parts + "Silent": 3})
     with pytest.raises(InputError, match="is not a knob"):
         check_trial("nt3", parameters={}, knobs={"math:pi": 3})
+
+
+def test_a_target_is_checked_against_what_the_workload_evaluates() -> None:
+    _, knobs = check_trial("nt3", parameters={}, knobs={"target": "val_accuracy >= 0.9"})
+    assert knobs["target"] == "val_accuracy >= 0.9"
+    with pytest.raises(InputError, match=r"unknown figure in the target 'val_acc'(.|\n)*'val_accuracy'"):
+        check_trial("nt3", parameters={}, knobs={"target": "val_acc >= 0.9"})

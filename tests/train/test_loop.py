@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
-from joulelab.records.measurement import Measurement
-from joulelab.train.loop import Job, add_up, run_repeat
+from joulelab.errors import InputError
+from joulelab.train.loop import run_repeat
 from joulelab.train.tape import ROWS
 from tests.train.train_parts import Diverging, FakeMeter, Overflowing, Reaching, Toy, job
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from joulelab.records.trial import Repeat
+    from joulelab.train.job import Job
     from joulelab.workloads.workload import Step
 
 
@@ -54,6 +56,7 @@ def test_it_learns_and_says_how_far() -> None:
         "val_loss",
         "val_accuracy",
         "skipped_steps",
+        "waiting_s",
         "time_s",
     }
     assert all(set(line) == wanted for line in epochs)
@@ -157,10 +160,87 @@ def test_progress_tells_phase_epoch_and_figures() -> None:
     assert shown[-1]["accuracy"] == repeat.metrics["val_accuracy"]
 
 
-def test_a_sum_over_a_lost_sensor_is_no_number() -> None:
-    counted = Measurement(time_s=1, energy_j=5, energy_error_j=1, source="counter")
-    guessed = Measurement(time_s=2, energy_j=9, energy_error_j=4, source="estimated")
-    total = add_up([counted, counted, guessed])
-    assert (total.time_s, total.energy_j) == (4, None)
-    assert total.flags
-    assert add_up([counted, counted]).energy_j == 10
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "fp64"])
+def test_four_quarters_of_a_batch_are_one_batch(precision: str) -> None:
+    whole = run(job(batch_size=16, epochs=2, precision=precision))[0]
+    parts = run(job(batch_size=4, accumulate=4, epochs=2, precision=precision))[0]
+    # 40 samples: the last step of an epoch has two parts of four, and descends as far as a batch of eight.
+    rel = {"fp32": 1e-5, "fp16": 2e-2, "fp64": 1e-12}[precision]
+    assert parts.metrics["val_loss"] == pytest.approx(whole.metrics["val_loss"], rel=rel)
+    assert parts.metrics["loss"] == pytest.approx(whole.metrics["loss"], rel=rel)
+    assert (parts.samples, parts.skipped_steps) == (80, 0)
+
+
+def test_a_workload_hears_of_optimizer_steps_and_not_of_batches() -> None:
+    class Counting(Toy):
+        def on_step_end(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, step: int) -> None:
+            seen.append(step)
+
+    seen: list[int] = []
+    run(job(Counting, batch_size=8, accumulate=2, epochs=2))
+    assert seen == [1, 2, 3, 4, 5, 6], "five batches an epoch are two full steps and one that is not"
+
+
+def test_the_norm_of_the_gradients_is_limited() -> None:
+    class Clipped(Toy):
+        clip = 1e-3
+
+        def optimizer(self, model: torch.nn.Module) -> torch.optim.Optimizer:
+            before.append(model.weight.detach().clone())  # type: ignore[operator]
+            made.append(model)
+            return super().optimizer(model)
+
+    for precision in ("fp32", "fp16"):
+        before: list[torch.Tensor] = []
+        made: list[torch.nn.Module] = []
+        run(job(Clipped, batch_size=40, epochs=1, learning_rate=1.0, precision=precision))
+        moved = made[0].weight.detach() - before[0]  # type: ignore[operator]
+        assert 0.5e-3 < moved.norm().item() <= 1.001e-3, precision
+
+
+@pytest.mark.parametrize("text", ["val_accuracy >= 0.5", "val_loss<=0.6"])
+def test_a_target_asked_for_ends_the_run_and_is_recorded(text: str) -> None:
+    repeat, epochs, _, _ = run(job(epochs=50, target=text))
+    assert (repeat.target, repeat.reached, repeat.valid) == (text, True, True)
+    assert repeat.epochs == len(epochs) < 50
+    figure = text.partition(" ")[0].partition("<")[0]
+    crossed = [line[figure] >= 0.5 if figure == "val_accuracy" else line[figure] <= 0.6 for line in epochs]
+    assert crossed == [False] * (len(epochs) - 1) + [True]
+
+
+def test_a_target_never_reached_stops_at_the_limit_and_says_so() -> None:
+    repeat, epochs, _, _ = run(job(epochs=3, target="val_accuracy >= 2"))
+    assert (repeat.reached, repeat.valid, repeat.epochs, len(epochs)) == (False, True, 3, 3)
+    assert run(job(epochs=1))[0].reached is None
+    assert run(job(Diverging, epochs=9, target="val_accuracy >= 2"))[0].reached is False
+
+
+def test_a_target_that_names_no_figure_is_refused_with_the_legal_ones() -> None:
+    with pytest.raises(
+        InputError, match=r"did you mean 'val_accuracy'\?.*accuracy, loss, val_accuracy, val_loss"
+    ):
+        run(job(target="val_acuracy >= 0.5"))
+
+
+def test_waiting_for_a_slow_source_is_counted_and_its_placing_is_not() -> None:
+    class Slow(Toy):
+        def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
+            for batch in super().batches(epoch, generator):
+                time.sleep(0.002)
+                yield batch
+
+        def place(self, batch: Any) -> Any:
+            time.sleep(0.02)
+            return batch
+
+    repeat, epochs, _, _ = run(job(Slow, epochs=2))
+    assert repeat.waiting_s is not None
+    assert 10 * 0.002 <= repeat.waiting_s < 10 * 0.02
+    assert epochs[0]["waiting_s"] < epochs[1]["waiting_s"] == repeat.waiting_s
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_a_compiled_network_learns_the_same() -> None:
+    plain, compiled = (run(job(epochs=2, compile=how))[0].metrics for how in ("off", "on"))
+    assert compiled == pytest.approx(plain, rel=1e-5)

@@ -15,42 +15,42 @@ def step(loss: float, *, samples: int = 1, accuracy: float = 0.0) -> Step:
 
 
 def tape(*, rows: int = 4) -> Tape:
-    return Tape(("accuracy",), device=torch.device("cpu"), dtype=torch.float32, rows=rows)
+    return Tape(("accuracy",), dtype=torch.float32, rows=rows)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 9])
 def test_means_are_weighted_by_samples(count: int) -> None:
     kept = tape()
     for k in range(count):
-        assert kept.put(step(k, samples=k + 1, accuracy=k % 2)) == ""
+        assert kept.put(step(k, samples=k + 1, accuracy=k % 2), step=1) == ""
     means, wrong = kept.end_epoch()
     assert wrong == ""
     weights = range(1, count + 1)
     assert means["loss"] == pytest.approx(sum(k * w for k, w in enumerate(weights)) / sum(weights))
     assert means["accuracy"] == pytest.approx(sum(k % 2 * w for k, w in enumerate(weights)) / sum(weights))
-    assert (kept.steps, kept.samples) == (count, sum(weights))
+    assert kept.samples == sum(weights)
 
 
-def test_an_epoch_begins_anew_and_the_count_of_steps_goes_on() -> None:
+def test_an_epoch_begins_anew_and_the_count_of_samples_goes_on() -> None:
     kept = tape()
-    kept.put(step(8.0))
+    kept.put(step(8.0), step=1)
     kept.end_epoch()
-    kept.put(step(2.0))
+    kept.put(step(2.0), step=2)
     assert kept.end_epoch() == ({"loss": 2.0, "accuracy": 0.0}, "")
-    assert kept.steps == 2
+    assert kept.samples == 2
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_names_the_first_bad_step_once_it_has_fetched(bad: float) -> None:
     kept = tape()
-    assert [kept.put(step(x)) for x in (1.0, bad, bad)] == ["", "", ""]
-    assert kept.put(step(1.0)) == f"the loss was {bad} at step 2"
+    assert [kept.put(step(x), step=k) for k, x in enumerate((1.0, bad, bad), start=1)] == ["", "", ""]
+    assert kept.put(step(1.0), step=4) == f"the loss was {bad} at step 2"
 
 
 def test_finds_a_bad_step_at_the_end_of_the_epoch() -> None:
     kept = tape(rows=64)
-    kept.put(step(1.0))
-    kept.put(step(float("nan")))
+    kept.put(step(1.0), step=1)
+    kept.put(step(float("nan")), step=2)
     means, wrong = kept.end_epoch()
     assert wrong == "the loss was nan at step 2"
     assert means == {"loss": 1.0, "accuracy": 0.0}

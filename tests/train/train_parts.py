@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from joulelab.records.measurement import Measurement
-from joulelab.train.loop import Job
+from joulelab.train.job import Job
 from joulelab.train.precision import PRECISIONS
 from joulelab.workloads.recipe import Recipe
 from joulelab.workloads.workload import Setting, Step, Workload
@@ -143,6 +143,17 @@ class Diverging(Toy):
         step = super().loss(model, batch)
         self.steps += 1
         return Step(step.loss * (float("nan") if self.steps >= 8 else 1.0), step.samples, step.metrics)
+
+
+class Asked(Toy):
+    """Can be asked for inference."""
+
+    recipe = Recipe(summary="a toy", knobs={**KNOBS, "task": "train", "target": "", "accumulate": 1})
+
+    def infer(self, model: nn.Module) -> int:
+        assert not model.training
+        model(self.x)
+        return len(self.x)
 
 
 class Reaching(Toy):

@@ -2,10 +2,16 @@
 """What may be varied. A new knob is one class and one line here."""
 
 KNOBS = {
+    "accumulate": "joulelab.knobs.recipe:Accumulate",
     "batch_size": "joulelab.knobs.recipe:BatchSize",
+    "compile": "joulelab.knobs.compile:Compile",
+    "deterministic": "joulelab.knobs.deterministic:Deterministic",
     "epochs": "joulelab.knobs.recipe:Epochs",
     "learning_rate": "joulelab.knobs.recipe:LearningRate",
     "loader": "joulelab.knobs.recipe:Loader",
+    "memory_format": "joulelab.knobs.recipe:MemoryFormat",
     "precision": "joulelab.knobs.precision:PrecisionKnob",
+    "target": "joulelab.knobs.target:TargetKnob",
+    "task": "joulelab.knobs.recipe:Task",
     "threads": "joulelab.knobs.threads:Threads",
 }

@@ -12,6 +12,10 @@ from joulelab.records.parameter import Parameter, Scalar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# The least compute capability of an NVIDIA GPU that has the format in its hardware.
+LEAST = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
+ON_GPU_ONLY = ("tf32", "fp8")
+
 
 class PrecisionKnob(Knob):
     """The process-wide part: whether fp32 products may be rounded to TF32. The rest is `train.precision`."""
@@ -19,21 +23,21 @@ class PrecisionKnob(Knob):
     parameter: ClassVar[Parameter] = Parameter(
         name="precision",
         kind="str",
-        choices=("fp64", "fp32", "tf32", "bf16", "fp16"),
-        help="arithmetic of the training; bf16 and fp16 are mixed with fp32",
+        choices=("fp64", "fp32", "tf32", "bf16", "fp16", "fp8"),
+        help="arithmetic of the training; bf16 and fp16 are mixed with fp32, fp8 (linear layers) with bf16",
     )
 
     def available(self, value: Scalar) -> str:
         import torch
 
         if not torch.cuda.is_available():
-            return "precision 'tf32' needs an NVIDIA GPU, and torch sees none here" if value == "tf32" else ""
+            return lacking(str(value), gpu="", capability=None)
         name = torch.cuda.get_device_name()
-        if value == "tf32" and (torch.version.hip or torch.cuda.get_device_capability() < (8, 0)):
-            return f"precision 'tf32' needs an NVIDIA GPU of compute capability 8.0 or more; this is {name}"
-        if value == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
-            return f"precision 'bf16' is not in the hardware of {name}: 'fp16' is"
-        return ""
+        capability = None if torch.version.hip else torch.cuda.get_device_capability()
+        refused = lacking(str(value), gpu=name, capability=capability)
+        if not refused and value == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            return _no_bf16(name)
+        return refused
 
     @contextmanager
     def applied(self, value: Scalar) -> Iterator[None]:
@@ -47,3 +51,23 @@ class PrecisionKnob(Knob):
             yield
         finally:
             matmul.allow_tf32, convolution.allow_tf32 = before
+
+
+def lacking(value: str, *, gpu: str, capability: tuple[int, int] | None) -> str:
+    """Why a machine with this GPU (no name: none) cannot do `value`, in words; empty if it can.
+
+    `capability` is None where the GPU is of another vendor.
+    """
+    if value in ON_GPU_ONLY:
+        need = f"precision '{value}' needs an NVIDIA GPU"
+        if not gpu:
+            return f"{need}, and there is none to be used here"
+        if capability is None or capability < LEAST[value]:
+            return f"{need} of compute capability {'.'.join(map(str, LEAST[value]))} or more; this is {gpu}"
+    if value == "bf16" and gpu and capability is not None and capability < LEAST["bf16"]:
+        return _no_bf16(gpu)
+    return ""
+
+
+def _no_bf16(gpu: str) -> str:
+    return f"precision 'bf16' is not in the hardware of {gpu}: 'fp16' is"

@@ -14,13 +14,43 @@ from joulelab.records.parameter import Parameter, Scalar
 
 class BatchSize(Knob):
     parameter: ClassVar[Parameter] = Parameter(
-        name="batch_size", kind="int", minimum=1, help="samples in one optimizer step", unit="samples"
+        name="batch_size", kind="int", minimum=1, help="samples in one batch", unit="samples"
+    )
+
+
+class Accumulate(Knob):
+    parameter: ClassVar[Parameter] = Parameter(
+        name="accumulate",
+        kind="int",
+        minimum=1,
+        help="batches whose gradients are averaged for one optimizer step",
+        unit="batches",
     )
 
 
 class Epochs(Knob):
     parameter: ClassVar[Parameter] = Parameter(
         name="epochs", kind="int", minimum=1, help="passes over the training set", unit="epochs"
+    )
+
+
+class MemoryFormat(Knob):
+    """The loop puts the network's weights in this order; convolutions then work in it."""
+
+    parameter: ClassVar[Parameter] = Parameter(
+        name="memory_format",
+        kind="str",
+        choices=("contiguous", "channels_last"),
+        help="order of images in memory: channel by channel, or pixel by pixel",
+    )
+
+
+class Task(Knob):
+    parameter: ClassVar[Parameter] = Parameter(
+        name="task",
+        kind="str",
+        choices=("train", "inference"),
+        help="inference: `epochs` passes of a fresh network over the held-out data, and no training",
     )
 
 

@@ -52,6 +52,10 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
     samples: int  # training samples processed
     epochs: int
     metrics: dict[str, float] = {}  # at the end: loss, accuracy, val_loss, val_accuracy
+    task: str = "train"  # or inference: then `samples` are those of the passes, and nothing was trained
+    waiting_s: float | None = None  # for the next batch, over all epochs; None where nobody looked
+    target: str = ""  # what ends the training early, as it was asked for
+    reached: bool | None = None  # whether it was reached: if so, `total` is what it cost; None without target
     skipped_steps: int = 0
     valid: bool = True
     reason: str = ""  # why it is not valid

@@ -10,7 +10,7 @@ import msgspec
 
 from joulelab.errors import InputError, unknown
 from joulelab.hardware import DEVICES
-from joulelab.knobs import KNOBS
+from joulelab.knobs import KNOBS, target
 from joulelab.knobs.knob import Knob
 from joulelab.records import plugin
 from joulelab.records.parameter import Parameter, Scalar
@@ -88,6 +88,16 @@ def knob_of(name: str, recipe: Recipe, *, where: str = "") -> Knob:
     return target()
 
 
+def check_knob(name: str, recipe: Recipe, value: object, *, where: str = "") -> Scalar:
+    """`value` as the knob takes it, and as this recipe can answer it."""
+    checked = knob_of(name, recipe, where=where).check(value, where=where)
+    if name == "target" and recipe.figures:
+        asked = target.parse(str(checked))
+        if asked is not None and asked.figure not in recipe.figures:
+            raise unknown("figure in the target", asked.figure, recipe.figures, where=where)
+    return checked
+
+
 def check_trial(
     workload: str,
     *,
@@ -107,7 +117,7 @@ def check_trial(
     full_knobs = dict(recipe.knobs)
     for name, value in knobs.items():
         where = place("knobs", name)
-        full_knobs[name] = knob_of(name, recipe, where=where).check(value, where=where)
+        full_knobs[name] = check_knob(name, recipe, value, where=where)
     for parameter in recipe.parameters:
         if parameter.name not in full_parameters:
             raise InputError(

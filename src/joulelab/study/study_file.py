@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,15 +22,15 @@ from joulelab.study.check import (
     SEED,
     WARMUP,
     check_devices,
+    check_knob,
     check_trial,
-    knob_of,
     load_part,
     recipe_of,
 )
 from joulelab.study.toml_lines import TomlLines, line_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 WORKLOAD = Parameter(name="workload", kind="str", help="what is trained")
@@ -195,7 +196,7 @@ class _File:
             if key not in recipe.knobs and ":" not in key:
                 legal = [*recipe.knobs, *(p.name for p in recipe.parameters)]
                 raise unknown("knob or parameter", key, legal, where=where)
-            check = knob_of(key, recipe, where=where).check
+            check: Callable[..., Scalar] = partial(check_knob, key, recipe)
         else:
             check = recipe.parameter(key, where=where).check
         if not isinstance(values, list) or not values:

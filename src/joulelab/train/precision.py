@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
 import torch
+from torch import nn
 
 from joulelab.errors import TrialError, unknown
+from joulelab.train import fp8
 
 
 class Precision:
@@ -16,24 +18,61 @@ class Precision:
 
     dtype: ClassVar[torch.dtype] = torch.float32  # of weights and inputs
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, accumulate: int = 1, clip: float = 0.0) -> None:
         self.device = device
-        self.attempted = 0
+        self.accumulate = accumulate  # batches to an optimizer step
+        self.clip = clip  # the most that the norm of all gradients may be; 0 does not limit it
+        self.attempted = 0  # optimizer steps begun
         self.taken = 0
+        self._held = 0  # batches whose gradients wait for the others of their step
 
     def watch(self, optimizer: torch.optim.Optimizer) -> None:
         """Count the steps that the optimizer really takes. Call once, before the first step."""
         optimizer.register_step_post_hook(self._count)
 
+    def fit(self, model: nn.Module) -> None:
+        """Change the layers of `model` that compute in another way; parameters stay what they are."""
+
     def autocast(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """From the loss to moved weights, gradients cleared."""
-        self.attempted += 1
+    def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> bool:
+        """One batch: gradients from its loss; with the last batch of a step, moved weights. True: moved."""
+        if not self._held:
+            self.attempted += 1
+        self._held += 1
+        self._backward(loss if self.accumulate == 1 else loss / self.accumulate)
+        if self._held < self.accumulate:
+            return False
+        self._move(optimizer)
+        return True
+
+    def end_epoch(self, optimizer: torch.optim.Optimizer) -> bool:
+        """The step of the batches that were left over when the epoch ended. True: there were some."""
+        if not self._held:
+            return False
+        # They were divided by the number of batches that a full step has.
+        torch._foreach_mul_(_gradients(optimizer), self.accumulate / self._held)
+        self._move(optimizer)
+        return True
+
+    def _backward(self, loss: torch.Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+
+    def _move(self, optimizer: torch.optim.Optimizer) -> None:
+        self._held = 0
+        if self.clip:
+            self._unscale(optimizer)
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            torch.nn.utils.clip_grad_norm_(parameters, self.clip)
+        self._step(optimizer)
         optimizer.zero_grad(set_to_none=True)
+
+    def _unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """Give the gradients their true size."""
+
+    def _step(self, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.step()
 
     @property
     def skipped(self) -> int:
@@ -76,9 +115,15 @@ class Fp16(Precision):
     """
 
     def __init__(
-        self, device: torch.device, *, first_scale: float = 2.0**16, growth_interval: int = 2000
+        self,
+        device: torch.device,
+        *,
+        accumulate: int = 1,
+        clip: float = 0.0,
+        first_scale: float = 2.0**16,
+        growth_interval: int = 2000,
     ) -> None:
-        super().__init__(device)
+        super().__init__(device, accumulate=accumulate, clip=clip)
         self.growth_interval = growth_interval
         self.first_scale = first_scale
         self.scaler = torch.amp.GradScaler(
@@ -99,16 +144,26 @@ class Fp16(Precision):
     def autocast(self) -> AbstractContextManager[object]:
         return torch.autocast(self.device.type, torch.float16)
 
-    def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
-        self.attempted += 1
+    def _backward(self, loss: torch.Tensor) -> None:
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def _unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        self.scaler.unscale_(optimizer)
+
+    def _step(self, optimizer: torch.optim.Optimizer) -> None:
         self.scaler.step(optimizer)
         self.scaler.update()
-        optimizer.zero_grad(set_to_none=True)
 
     def _tolerated(self) -> int:
         halvings = max(0, int(self.first_scale).bit_length() - 1)
         return halvings + self.attempted // self.growth_interval
+
+
+class Fp8(Bf16):
+    """Products of linear layers in eight bits; everything else as in bf16."""
+
+    def fit(self, model: nn.Module) -> None:
+        fp8.fitted(model)
 
 
 PRECISIONS: dict[str, type[Precision]] = {
@@ -117,10 +172,15 @@ PRECISIONS: dict[str, type[Precision]] = {
     "tf32": Precision,
     "bf16": Bf16,
     "fp16": Fp16,
+    "fp8": Fp8,
 }
 
 
-def precision(name: str, *, device: torch.device) -> Precision:
+def precision(name: str, *, device: torch.device, accumulate: int = 1, clip: float = 0.0) -> Precision:
     if name not in PRECISIONS:
         raise unknown("precision", name, PRECISIONS)
-    return PRECISIONS[name](device)
+    return PRECISIONS[name](device, accumulate=accumulate, clip=clip)
+
+
+def _gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses and metrics of the steps of one epoch, kept on the device and fetched seldom.
+"""Losses and metrics of the batches of one epoch, kept on the device and fetched seldom.
 
-Asking a GPU for one number waits for all it was told to do. So every step leaves its figures in a row of a
-table there, and the table is fetched when it is full and at the end of the epoch.
+Asking a GPU for one number waits for all it was told to do. So the figures of a batch stay where they are, a
+number each, and are put together and fetched when there are many of them and at the end of the epoch. Until
+then a batch costs the device nothing.
 """
 
 from __future__ import annotations
@@ -15,43 +16,45 @@ import torch
 if TYPE_CHECKING:
     from joulelab.workloads.workload import Step
 
-ROWS = 64  # steps between two fetches: the most that may follow a loss that is not finite
+ROWS = 64  # batches between two fetches: the most that may follow a loss that is not finite
 
 
 class Tape:
-    def __init__(
-        self, names: tuple[str, ...], *, device: torch.device, dtype: torch.dtype, rows: int = ROWS
-    ) -> None:
+    def __init__(self, names: tuple[str, ...], *, dtype: torch.dtype, rows: int = ROWS) -> None:
         self.names = ("loss", *names)
         self.samples = 0  # over all epochs
-        self.steps = 0
-        self._rows = torch.zeros(rows, len(self.names), device=device, dtype=dtype)
-        self._weights: list[int] = []  # samples of the rows not yet fetched
+        self._dtype = dtype
+        self._most = rows
+        self._figures: list[torch.Tensor] = []  # of the batches not yet fetched, one after the other
+        self._batches: list[tuple[int, int]] = []  # samples of each, and the optimizer step it belonged to
         self._begin()
 
     def _begin(self) -> None:
         self._sums = [0.0] * len(self.names)
         self._seen = 0
 
-    def put(self, step: Step) -> str:
-        """Note one step. Now and then this fetches; then it returns what is wrong, in words, or nothing."""
-        row = self._rows[len(self._weights)]
-        row[0].copy_(step.loss.detach())
-        for column, name in enumerate(self.names[1:], start=1):
-            row[column].copy_(step.metrics[name].detach())
-        self._weights.append(step.samples)
-        return self._fetch() if len(self._weights) == len(self._rows) else ""
+    def put(self, batch: Step, *, step: int) -> str:
+        """Note one batch. Now and then this fetches; then it returns what is wrong, in words, or nothing."""
+        self._figures.append(batch.loss.detach())
+        for name in self.names[1:]:
+            self._figures.append(batch.metrics[name].detach())
+        self._batches.append((batch.samples, step))
+        return self._fetch() if len(self._batches) == self._most else ""
 
     def _fetch(self) -> str:
-        rows = self._rows[: len(self._weights)].tolist()
-        weights, self._weights = self._weights, []
-        for row, weight in zip(rows, weights, strict=True):
-            self.steps += 1
-            self.samples += weight
-            if not math.isfinite(row[0]):
-                return f"the loss was {row[0]} at step {self.steps}"
-            self._seen += weight
-            self._sums = [total + weight * value for total, value in zip(self._sums, row, strict=True)]
+        figures, self._figures = self._figures, []
+        batches, self._batches = self._batches, []
+        if not batches:
+            return ""
+        width = len(self.names)
+        values = torch.stack([figure.to(self._dtype) for figure in figures]).tolist()
+        for row, (samples, step) in enumerate(batches):
+            of_batch = values[row * width : (row + 1) * width]
+            self.samples += samples
+            if not math.isfinite(of_batch[0]):
+                return f"the loss was {of_batch[0]} at step {step}"
+            self._seen += samples
+            self._sums = [total + samples * value for total, value in zip(self._sums, of_batch, strict=True)]
         return ""
 
     def end_epoch(self) -> tuple[dict[str, float], str]:

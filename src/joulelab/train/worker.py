@@ -21,7 +21,9 @@ from joulelab.records import plugin, provenance, store
 from joulelab.records.layout import SCHEMA, StudyFolder, TrialFolder
 from joulelab.records.measurement import Measurement
 from joulelab.records.trial import Repeat, TrialSpec, result_of
-from joulelab.train.loop import Job, Tell, run_repeat
+from joulelab.train.inference import run_inference
+from joulelab.train.job import Job, Tell
+from joulelab.train.loop import run_repeat
 from joulelab.train.precision import PRECISIONS
 from joulelab.train.stopping import Stopped, stoppable
 from joulelab.workloads import RECIPES, WORKLOADS
@@ -113,11 +115,12 @@ def _run(
         )
         metrics = store.Lines(folder.metrics, kind="metrics")
         put_back.callback(metrics.close)
+        run = run_inference if knobs.get("task") == "inference" else run_repeat
         whole = meter.window("trial")
         try:
             with whole:
                 for job in jobs(spec, workload=workload, setting=setting, precision=precision):
-                    repeat = run_repeat(job, meter=meter, on_epoch=metrics.append, on_progress=on_progress)
+                    repeat = run(job, meter=meter, on_epoch=metrics.append, on_progress=on_progress)
                     ending.repeats.append(repeat)
                     if not repeat.valid:
                         ending.reason = f"repeat {repeat.index}: {repeat.reason}"

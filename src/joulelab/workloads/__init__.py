@@ -31,11 +31,15 @@ _RECIPE = Parameter(
 
 def _knobs(*, batch_size: int, epochs: int) -> dict[str, Scalar]:
     return {
+        "accumulate": 1,
         "batch_size": batch_size,
+        "compile": "off",
+        "deterministic": False,
         "epochs": epochs,
         "learning_rate": 0.001,
         "loader": "ours",
         "precision": "fp32",
+        "target": "",
         "threads": 0,
     }
 
@@ -45,16 +49,19 @@ RECIPES = {
         summary="1-D convolution over gene expression, normal against tumour tissue (CANDLE NT3)",
         parameters=(_SCALE, _DATA),
         knobs=_knobs(batch_size=20, epochs=384),
+        figures=("loss", "accuracy", "val_loss", "val_accuracy"),
     ),
     "p1b1": Recipe(
         summary="autoencoder of gene expression, two numbers in the middle (CANDLE P1B1)",
         parameters=(_SCALE, _DATA, _RECIPE),
         knobs=_knobs(batch_size=100, epochs=384),
+        figures=("loss", "xent", "corr", "val_loss", "val_xent", "val_corr"),
     ),
     "p1b2": Recipe(
         summary="kind of tumour from the mutated genes of a sample (CANDLE P1B2)",
         parameters=(_SCALE, _DATA, _RECIPE),
         knobs=_knobs(batch_size=60, epochs=768),
+        figures=("loss", "accuracy", "val_loss", "val_accuracy"),
     ),
     "p1b3": Recipe(
         summary="growth of tumour cells under a drug (CANDLE P1B3)",
@@ -72,5 +79,6 @@ RECIPES = {
             ),
         ),
         knobs=_knobs(batch_size=100, epochs=1),
+        figures=("loss", "val_loss", "val_accuracy", "test_loss", "test_accuracy"),
     ),
 }

@@ -48,6 +48,7 @@ class Workload:
 
     recipe: ClassVar[Recipe]  # plug-ins say it here; the built-in ones in workloads/__init__.py
     metrics: ClassVar[tuple[str, ...]] = ()  # the names that every `Step.metrics` holds
+    clip: float = 0.0  # the most that the norm of all gradients may be; 0 does not limit it
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -69,6 +70,14 @@ class Workload:
         """This rank's training batches of one epoch, counted from 1, in an order drawn from `generator`."""
         raise self._silent("batches")
 
+    def place(self, batch: Any) -> Any:
+        """What `batches` gave, as `loss` wants it: on the device, augmented there.
+
+        The time in `batches` counts as waiting for data; what the device is told to do with them does not,
+        and belongs here.
+        """
+        return batch
+
     def loss(self, model: torch.nn.Module, batch: Any) -> Step:
         """The forward pass of one training batch. Called under autocast, with the model in training mode."""
         raise self._silent("loss")
@@ -77,6 +86,10 @@ class Workload:
         """Figures on held-out data, such as val_loss. Called without gradients, in evaluation mode."""
         del model
         return {}
+
+    def infer(self, model: torch.nn.Module) -> int:
+        """One pass over the held-out data, and how many samples that were. Called as `evaluate` is."""
+        raise self._silent("infer")
 
     def on_step_end(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, step: int) -> None:
         """After every optimizer step, counted from 1 over all epochs: schedules by step, averaged weights."""

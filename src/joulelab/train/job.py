@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One repeat as it is asked for, and what training and inference do alike: windows, progress, shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from joulelab.errors import InputError
+from joulelab.records.measurement import Measurement
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from torch import nn
+
+    from joulelab.records.parameter import Scalar
+    from joulelab.train.precision import Precision
+    from joulelab.workloads.workload import Setting, Workload
+
+Tell = Callable[[dict[str, Any]], None]
+COMPILE: dict[str, dict[str, Any]] = {
+    "on": {},
+    "reduce-overhead": {"mode": "reduce-overhead"},
+    "max-autotune": {"mode": "max-autotune"},
+}
+
+
+class Window(Protocol):
+    """What the loop needs of a window of the meter."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> bool | None: ...
+
+    @property
+    def measurement(self) -> Measurement: ...
+
+
+class Meter(Protocol):
+    def window(self, name: str, /) -> Window: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One repeat, decided in full before it starts."""
+
+    workload: type[Workload]
+    setting: Setting
+    epochs: int
+    precision: str
+    seed: int
+    index: int  # from 1, warm-ups included
+    of: int
+    warmup: bool
+
+    def place(self) -> dict[str, Any]:
+        """What every line of progress says."""
+        return {"repeat": self.index, "of": self.of, "warmup": self.warmup, "epochs": self.epochs}
+
+
+class Phases:
+    """The windows of a repeat by the name of their phase, in the order in which they were opened."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._windows: dict[str, list[Window]] = {}
+
+    def __call__(self, name: str) -> Window:
+        window = self._meter.window(name)
+        self._windows.setdefault(name, []).append(window)
+        return window
+
+    def sums(self) -> dict[str, Measurement]:
+        """What each phase cost. Ask when all windows have ended."""
+        return {name: add_up([w.measurement for w in of_phase]) for name, of_phase in self._windows.items()}
+
+
+def shaped(model: nn.Module, *, knobs: Mapping[str, Scalar], precision: Precision) -> nn.Module:
+    """The model as the knobs want it to compute. Its class, its parameters and their values stay the same."""
+    if knobs.get("memory_format") == "channels_last":
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    precision.fit(model)
+    asked = str(knobs.get("compile", "off"))
+    if asked != "off":
+        # Shapes are taken as they come: a last, smaller batch is compiled once more rather than all for any
+        # size.
+        model.compile(dynamic=False, **COMPILE[asked])
+    return model
+
+
+def add_up(measurements: Sequence[Measurement]) -> Measurement:
+    """The sum of windows. Where a sensor was lost half-way there is no sum to give, and a flag says so."""
+    total = measurements[0]
+    for measurement in measurements[1:]:
+        try:
+            total += measurement
+        except InputError:
+            return Measurement(
+                time_s=sum(m.time_s for m in measurements),
+                energy_j=None,
+                energy_error_j=None,
+                source=measurements[0].source,
+                flags=("the source of the energy changed between its windows",),
+            )
+    return total
+
+
+def shown(figures: Mapping[str, float]) -> dict[str, float]:
+    """Of the figures, those that a line of progress has room for: held-out ones where there are any."""
+    shown = {name: figures.get(f"val_{name}", figures.get(name)) for name in ("loss", "accuracy")}
+    return {name: value for name, value in shown.items() if value is not None and math.isfinite(value)}
