@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import msgspec
@@ -149,4 +150,27 @@ def test_a_worker_that_outlives_its_runner_still_runs(tmp_path: Path) -> None:
 def test_windows_of_a_program_are_no_trial_and_the_error_says_where_they_are(tmp_path: Path) -> None:
     TrialFolder(tmp_path).windows.touch()
     with pytest.raises(RecordError, match=r"no trial\n  cure: read .*windows\.jsonl"):
+        store.load_records(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").mkdir()
+    with pytest.raises(
+        RecordError, match=r"spec\.json cannot be read: Is a directory\n  cure: make it readable"
+    ):
+        store.read_json(tmp_path / "spec.json", TrialSpec)
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec_in(tmp_path / "open")
+    (tmp_path / "closed").mkdir()
+    look = os.scandir
+
+    def scandir(path: Path) -> object:
+        if Path(path).name == "closed":  # root, who may run the tests, is denied nothing
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(RecordError, match="closed cannot be read: Permission denied"):
         store.load_records(tmp_path)
