@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -174,3 +176,18 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(RecordError, match="closed cannot be read: Permission denied"):
         store.load_records(tmp_path)
+
+
+@pytest.mark.parametrize("write", [store.make_folder, lambda path: store.write_json(path / "spec.json", {})])
+def test_a_read_only_disk_is_named_though_nothing_can_be_removed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
+) -> None:
+    def refuse(path: Path, *rest: object, **more: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(
+        RecordError, match=r"cannot be written: Read-only file system\n  cure: the file system"
+    ):
+        write(tmp_path)

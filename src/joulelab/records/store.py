@@ -34,7 +34,8 @@ def make_folder(path: Path) -> None:
         probe.write_bytes(b"x" * 4096)  # a full disk lets an empty file through
         probe.unlink()
     except OSError as error:
-        probe.unlink(missing_ok=True) if path.is_dir() else None
+        with contextlib.suppress(OSError):  # on a read-only disk even this is an error
+            probe.unlink()
         raise _unwritable(path, error) from error
 
 
@@ -75,7 +76,8 @@ def write_json(path: Path, content: object) -> None:
         beside.write_bytes(data + b"\n")
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise _unwritable(path, error) from error
 
 
