@@ -66,7 +66,8 @@ def test_nobody_comes_and_the_owner_is_gone(tmp_path: Path, fake: str, folder: s
         "from joulelab.meter import link\n"
         "from joulelab.meter.runtime import Settings, private\n"
         "runtime = private()\n"
-        "link._start(runtime, Settings(owner=os.getpid(), out=sys.argv[1], devices=(sys.argv[2],)))\n"
+        "with runtime.locked():\n"  # as connect() does: else any sampler that starts now sweeps it away
+        "    link._start(runtime, Settings(owner=os.getpid(), out=sys.argv[1], devices=(sys.argv[2],)))\n"
         "print(runtime.path, flush=True)\n"
         "os._exit(1)\n"
     )
