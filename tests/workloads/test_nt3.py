@@ -14,6 +14,7 @@ from joulelab.errors import InputError
 from joulelab.workloads import RECIPES, candle, nt3
 from joulelab.workloads.nt3 import NT3, filters, first_dense_factor, flat_features, network
 from joulelab.workloads.workload import Setting
+from tests.workloads.candle_parts import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from joulelab.records.parameter import Scalar
 
 
-def workload(data: Path, *, folder: Path | str = "", **knobs: Any) -> NT3:
+def workload(
+    data: Path, *, folder: Path | str = "", recipe: str = "paper", stop_after: int = 0, **knobs: Any
+) -> NT3:
     parameters: dict[str, Scalar] = {"scale": 0.002, "data": str(folder)}
+    parameters |= {"recipe": recipe, "stop_after": stop_after}
     chosen = {**RECIPES["nt3"].knobs, **knobs}
     return NT3(Setting(parameters=parameters, knobs=chosen, data=data))
 
@@ -209,3 +213,63 @@ def test_files_of_another_width_than_the_scale_says_are_trained_on_as_they_are(t
     mine.load()
     assert mine.model()(mine.train_x).shape == (2, 2)
     assert nt3.flat_features(genes=50, filters=8) == 16
+
+
+def test_modern_reads_logarithms_and_keeps_the_test_file_for_the_end(loaded: NT3) -> None:
+    mine = workload(loaded.setting.data, recipe="modern", epochs=2)
+    mine.load()
+    assert mine.train_x.shape == (1_008, 1, 121)
+    assert mine.val_x.shape == (112, 1, 121)
+    assert mine.val_y.float().mean() == 0.5, "a tenth of either kind"
+    table = np.loadtxt(candle.files(mine.setting, nt3.LAYOUT)[0], delimiter=",")
+    assert sorted([*mine.train_y.tolist(), *mine.val_y.tolist()]) == sorted(table[:, 0].tolist())
+    assert mine.train_x.amax() == 1.0
+    logs = np.log1p(table[:, 1:].astype(np.float32))
+    # Dividing by one number a gene keeps the ratios of its values.
+    gene = int(logs.min(0).argmax())
+    found = torch.cat([mine.train_x, mine.val_x])[:, 0, gene].sort().values.numpy()
+    want = np.sort(logs[:, gene])
+    np.testing.assert_allclose(found / found[-1], want / want[-1], rtol=1e-5)
+    again = workload(loaded.setting.data, recipe="modern")
+    again.load()
+    assert torch.equal(again.val_x, mine.val_x), "the same rows whatever the seed"
+    model = mine.model().eval()
+    with torch.no_grad():
+        for epoch, names in ((1, set()), (2, {"test_loss", "test_accuracy"})):
+            next(iter(mine.batches(epoch, torch.Generator())))
+            assert set(mine.evaluate(model)) == {"val_loss", "val_accuracy"} | names
+
+
+def test_modern_learns_what_the_paper_s_recipe_needs_more_epochs_for(tmp_path: Path) -> None:
+    last = {}
+    for recipe in ("paper", "modern"):
+        mine = workload(tmp_path, recipe=recipe, epochs=4, learning_rate=0.001)
+        last[recipe] = train(mine)[-1]
+    assert last["modern"]["val_accuracy"] > 0.9 > last["paper"]["val_accuracy"]
+    assert last["modern"]["test_accuracy"] > 0.9
+
+
+def test_a_limit_ends_the_training(loaded: NT3) -> None:
+    mine = workload(loaded.setting.data, stop_after=3600)
+    mine.load()
+    model = mine.model().eval()
+    optimizer = mine.optimizer(model)
+    next(iter(mine.batches(1, torch.Generator())))
+    with torch.no_grad():
+        figures = mine.evaluate(model)
+    assert mine.on_epoch_end(figures, optimizer) is False
+    mine._ending._begun_s -= 3600
+    with torch.no_grad():
+        mine.evaluate(model)
+    assert mine.on_epoch_end(figures, optimizer) is True
+
+
+def test_cudnn_measures_while_batches_are_drawn_and_not_after(loaded: NT3) -> None:
+    assert not torch.backends.cudnn.benchmark
+    seen = [torch.backends.cudnn.benchmark for _ in loaded.batches(1, torch.Generator().manual_seed(0))]
+    assert all(seen)
+    assert not torch.backends.cudnn.benchmark
+    broken_off = loaded.batches(1, torch.Generator())
+    next(iter(broken_off))
+    del broken_off
+    assert not torch.backends.cudnn.benchmark
