@@ -265,13 +265,13 @@ def measure(
     rows: dict[str, list[dict[str, Any]]] = {}
     if "ours_cached" in methods:
         ask("ours_cached", path, limit_s=limit_s)  # which makes what the others find
-    for number in range(rounds):
+    for _ in range(rounds):
         for method in list(methods):
             row = ask(method, path, limit_s=limit_s)
             if row:
                 rows.setdefault(method, []).append(row)
-            elif number == 0:
-                methods.remove(method)
+            else:
+                methods.remove(method)  # once is enough to know it
     return rows
 
 
