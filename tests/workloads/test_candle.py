@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,11 +17,11 @@ from tests.workloads.candle_parts import setting
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(candle.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("joulelab.workloads.candle.time.monotonic", lambda: now[0])
     return now
 
 
-def ending(**more: int) -> candle.Ending:
+def ending(**more: Any) -> candle.Ending:
     return candle.Ending(setting(Path(), scale=1.0, batch_size=1, epochs=4, **more))
 
 

@@ -19,7 +19,7 @@ from joulelab.records import plugin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from joulelab.data.labelled import Labelled
+    from joulelab.data.labelled import Floats, Labelled
     from joulelab.workloads.workload import Setting
 
 SPLIT_SEED = 2017  # what the benchmarks give every generator they have
@@ -78,8 +78,12 @@ def read(
     return labelled
 
 
-def complete(path: Path, table: torch.Tensor, *, text: int) -> torch.Tensor:
-    """`table`, or an InputError that says where a number is missing. `text` columns stand in front."""
+def complete(path: Path, values: Floats, *, device: torch.device, text: int) -> torch.Tensor:
+    """`values` on the device, or an InputError that says where one is missing. `text` columns stand in front.
+
+    What follows is done there, too: a GPU goes over a table a hundred times as fast as the host.
+    """
+    table = torch.from_numpy(values).to(device)
     # A sum is NaN where any of its terms is, and needs no table of its own.
     if not bool(table.sum(1).isfinite().all()):
         row, column = (~table.isfinite()).nonzero()[0].tolist()

@@ -61,7 +61,7 @@ class P1B1(Workload):
                 cure="take both files from one source",
             )
         train, test = (
-            candle.complete(path, torch.from_numpy(table.values), text=len(generate_p1b1.TEXT))
+            candle.complete(path, table.values, device=self.setting.device, text=len(generate_p1b1.TEXT))
             for path, table in zip(paths, tables, strict=True)
         )
         candle.enough(paths[0], len(train))
@@ -69,12 +69,11 @@ class P1B1(Workload):
             # Drawn at random once, the same for every seed; the scale is learnt from the rows that are
             # trained on.
             order = torch.randperm(len(train), generator=torch.Generator().manual_seed(candle.SPLIT_SEED))
-            train = train[order]
+            train = train[order.to(train.device)]
         held_out = len(train) // 10
         kept, val = train[: len(train) - held_out], train[len(train) - held_out :]
         candle.unit_range_([train, test], fitted_on=[kept] if self.modern else [train, test])
-        put: dict[str, Any] = {"device": self.setting.device, "dtype": self.setting.dtype}
-        self.train_x, self.val_x, self.test_x = (rows.to(**put) for rows in (kept, val, test))
+        self.train_x, self.val_x, self.test_x = (rows.to(self.setting.dtype) for rows in (kept, val, test))
 
     # ---- train ---------------------------------------------------------------------------------------------
 

@@ -64,15 +64,16 @@ class P1B2(Workload):
             )
         self.kinds = len(kinds[0].words)
         train, test = (
-            candle.complete(path, torch.from_numpy(table.values), text=len(generate_p1b2.TEXT))
+            candle.complete(path, table.values, device=self.setting.device, text=len(generate_p1b2.TEXT))
             for path, table in zip(paths, tables, strict=True)
         )
         train_y, test_y = (torch.from_numpy(column.codes).long() for column in kinds)
         candle.enough(paths[0], len(train_y))
         val, kept = self._split(train_y)
         candle.unit_range_([train, test], fitted_on=[train[kept]] if self.modern else [train, test])
-        put: dict[str, Any] = {"device": self.setting.device, "dtype": self.setting.dtype}
-        self.train_x, self.val_x, self.test_x = (rows.to(**put) for rows in (train[kept], train[val], test))
+        self.train_x, self.val_x, self.test_x = (
+            rows.to(self.setting.dtype) for rows in (train[kept], train[val], test)
+        )
         self.train_y, self.val_y, self.test_y = (
             y.to(self.setting.device) for y in (train_y[kept], train_y[val], test_y)
         )
