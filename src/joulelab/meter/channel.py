@@ -187,6 +187,7 @@ class ShapeChannel(CounterChannel):
             period_s=traits.buffer_period_s,
             window_s=traits.buffer_window_s,
             lag_s=traits.buffer_lag_s,
+            lag_error_s=traits.buffer_lag_error_s,
         )
         super().__init__(device, curve)
         self.shape = curve
