@@ -85,12 +85,9 @@ def main() -> None:
                 os.environ.update(stand_in(Path(folder), on_s=on_s, off_s=off_s))
             rows += one_load(name, on_s, off_s, given=given, folder=Path(folder), burner=burner)
             print("\n".join(line(row) for row in rows[-3 if given.stand_in else -2 :]), flush=True)
+        about = {**setting(given), "device": device()}  # as long as there is a stand-in to ask
     if given.out:
-        about = {
-            "date": dt.datetime.now(dt.UTC).date().isoformat(),  # noqa: TID251  a date
-            "arguments": vars(given) | {"out": ""},
-        }
-        given.out.write_text(json.dumps({**about, "device": device(), "rows": rows}, indent=1) + "\n")
+        given.out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 
 @contextmanager
@@ -219,6 +216,18 @@ def stand_in(folder: Path, *, on_s: float, off_s: float) -> dict[str, str]:
     config = folder / "config"
     config.write_text(f"gpus 1\nhigh_s {on_s}\nlow_s {off_s}\nread_ms 3.8\n")
     return {"FAKENVML_CONFIG": str(config), "JOULELAB_NVML_LIBRARY": str(library)}
+
+
+def setting(given: argparse.Namespace) -> dict[str, object]:
+    from joulelab.records.provenance import cpu_name
+
+    return {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),  # noqa: TID251  a date
+        "machine": cpu_name(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "arguments": {name: value for name, value in vars(given).items() if name != "out"},
+    }
 
 
 def device() -> str:

@@ -127,12 +127,16 @@ def table(rows: dict[str, list[dict[str, float]]], *, read_ms: float | None) -> 
 
 
 def setting(given: argparse.Namespace) -> dict[str, object]:
+    from joulelab.records.provenance import cpu_name
+
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),  # noqa: TID251  a date
-        "machine": platform.processor() or platform.machine(),
+        "machine": cpu_name(),
         "cores": os.cpu_count(),
+        "load": os.getloadavg(),
         "python": platform.python_version(),
-        "arguments": {name: str(value) for name, value in vars(given).items()},
+        # Paths belong to this machine and say nothing.
+        "arguments": {name: value for name, value in vars(given).items() if not isinstance(value, Path)},
     }
 
 

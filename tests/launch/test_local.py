@@ -13,6 +13,8 @@ import pytest
 
 from joulelab.launch.local import Local, import_path, lines_until_the_end
 from joulelab.launch.progress import Step
+from joulelab.launch.turn import turn
+from joulelab.records import claim
 from joulelab.records.layout import TrialFolder
 
 WORKER = """
@@ -57,6 +59,31 @@ def test_steps_log_and_status(tmp_path: Path, launcher: Local, monkeypatch: pyte
     )
     # A group of its own, and no module found by the accident of the current folder.
     assert (folder.path / "seen.json").read_text() == "[true, false]"
+
+
+def test_the_worker_keeps_the_locks_of_a_runner_that_is_gone(tmp_path: Path, launcher: Local) -> None:
+    """Else a runner that was killed with -9 would let the next one train beside its worker."""
+    folder = TrialFolder(tmp_path / "trial")
+    folder.path.mkdir()
+    (tmp_path / "modules" / "some_worker.py").write_text(
+        "import sys\nprint('{\"progress\": {}}', flush=True)\nopen(sys.argv[1] + '/go').read()\n"
+    )
+    os.mkfifo(folder.path / "go")  # the worker waits here
+    with turn(folder) as mine:
+        assert mine is not None
+
+        def runner_dies(step: Step) -> None:
+            del step
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(nothing, mine)  # the runner's own hold ends, as with its death
+            os.close(nothing)
+            held.append(claim.is_locked(folder))
+            (folder.path / "go").write_text("")
+
+        held: list[bool] = []
+        assert launcher.run(folder, on_progress=runner_dies, inherit=(mine,)) == 0
+    assert held == [True]
+    assert not claim.is_locked(folder)
 
 
 def test_a_child_that_holds_the_pipe_does_not_hold_the_launcher() -> None:

@@ -120,6 +120,33 @@ def test_a_trial_folder_is_not_written_over(weird_tmp_path: Path) -> None:
         measured.measure_command(["true"], out=weird_tmp_path / "out")
 
 
+def test_under_nohup_a_closed_terminal_ends_neither(weird_tmp_path: Path) -> None:
+    words = [
+        *MEASURE,
+        "--out",
+        str(weird_tmp_path / "out"),
+        "--",
+        "sh",
+        "-c",
+        "echo ready; sleep 1; echo end",
+    ]
+    with subprocess.Popen(
+        ["sh", "-c", 'trap "" HUP; exec "$@"', "nohup", *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.read() == "end\n"
+    assert process.returncode == 0
+
+
+def test_when_it_is_done_nobody_holds_the_folder(weird_tmp_path: Path) -> None:
+    measured.measure_command(["true"], out=weird_tmp_path / "out", devices=["estimate"], idle_s=0)
+    folder = TrialFolder(weird_tmp_path / "out")
+    assert folder.done.exists()
+    assert not folder.claim.exists()
+
+
 def test_a_folder_that_another_process_has_is_not_shared(weird_tmp_path: Path) -> None:
     folder = TrialFolder(weird_tmp_path / "out")
     store.make_folder(folder.path)

@@ -25,6 +25,8 @@ from tests.meter.loads import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from joulelab.meter.curve import Curve
 
 LENGTH_S = 100.0
@@ -133,3 +135,42 @@ def test_integration_of_a_load_that_beats_with_the_sensors_updates(period_s: flo
         update_s = at_s // 0.1 * 0.1
         curve.add(ns(at_s), load.mean(update_s - 0.1, update_s))
     _errors(curve, load)
+
+
+def _turns(kind: str, draw: random.Random) -> Iterator[tuple[float, float]]:
+    """Spans and powers of loads that are harder than those above: short, in step with sensors, seldom."""
+    high_w, low_w = draw.uniform(300, 700), draw.uniform(0, 250)
+    period_s = draw.choice([0.02, 0.0333, 0.04, 0.05, 0.099, 0.1, 0.101, 0.2, 0.5])
+    while True:
+        if kind == "beat":
+            yield from ((period_s / 2, high_w), (period_s / 2, low_w))
+        elif kind == "steps":
+            yield draw.uniform(0.005, 1), draw.uniform(0, 700)
+        elif kind == "spikes":
+            yield from ((draw.uniform(0.5, 3), low_w), (draw.uniform(0.002, 0.05), 700.0))
+        else:
+            yield from ((draw.uniform(3, 9), low_w), (draw.uniform(1, 4), high_w))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["beat", "steps", "spikes", "bursts"])
+def test_hard_loads_under_sensors_that_are_late_and_wander(kind: str) -> None:
+    for seed in range(12):
+        draw = random.Random(f"{kind} {seed}")
+        load = Load(_turns(kind, draw), 45)
+        counter = Counter(load, jitter_s=draw.choice([0.0, 0.001, 0.004, 0.015]))
+        curves = (
+            locked(counter, 40, late_s=draw.choice([0.001, 0.005, 0.020]))[0],
+            shaped(
+                load, counter, 40, lag_s=draw.choice([0.010, 0.015, 0.020]), rest_s=draw.choice([0.3, 2.0])
+            ),
+        )
+        for curve in curves:
+            for _ in range(300):
+                span_s = draw.choice([0.02, 0.05, 0.1, 0.3, 1.0, 5.0]) * draw.uniform(0.8, 1.2)
+                start_s = draw.uniform(2.5, 36 - span_s)
+                ends = ns(start_s), ns(start_s + span_s)
+                energy_j, bound_j = curve.between(*(curve.mark(end) for end in ends))
+                truth_j = load.energy(ends[1] * 1e-9) - load.energy(ends[0] * 1e-9)
+                # A load at full power lies on the bound itself, so the last digit decides.
+                assert abs(energy_j - truth_j) <= bound_j + 1e-6, (kind, seed, start_s, span_s)

@@ -7,10 +7,11 @@ import os
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from joulelab.errors import SensorError
+from joulelab.errors import RecordError, SensorError
 from joulelab.meter import link
 from joulelab.meter.link import Link, connect
 from joulelab.meter.ring import RingWriter
@@ -181,3 +182,17 @@ def test_a_request_with_a_ring_that_is_not_there_does_not_end_the_sampler(fake: 
         made.ask({"op": "hello", "pid": os.getpid(), "ring": str(made.runtime.path / "no"), "rank": None})
     assert made.ask({"op": "devices"})["devices"]
     made.close()
+
+
+@pytest.mark.parametrize(
+    ("flags", "blocks", "words"),
+    [(os.ST_RDONLY, 1 << 20, "lies on a read-only disk"), (0, 200, "the disk of .* is full")],
+)
+def test_a_disk_that_takes_no_record_is_refused_before_anything_runs(
+    fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, flags: int, blocks: int, words: str
+) -> None:
+    room = SimpleNamespace(f_flag=flags, f_bavail=blocks, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda path: room)
+    with pytest.raises(RecordError, match=words):
+        connect(out=tmp_path / "trial", devices=[fake], environment={})
+    assert not list((tmp_path / "trial").iterdir())

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -73,3 +75,23 @@ def test_a_process_number_used_again_is_another_process(folder: TrialFolder) -> 
 def test_a_done_trial_is_never_taken(folder: TrialFolder) -> None:
     folder.done.touch()
     assert not claim.take(folder)
+
+
+def test_a_lock_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with claim.locked(path):
+        descriptor = os.open(path, os.O_RDWR)  # as another process would: locks belong to open files
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+def test_who_has_ended_holds_nothing_though_nobody_has_waited_for_it() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert claim._started(process.pid) != ""
+    assert process.stdin is not None
+    process.stdin.close()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its number is still taken
+    assert claim._started(process.pid) == ""
+    process.wait()

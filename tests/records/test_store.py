@@ -191,3 +191,17 @@ def test_a_read_only_disk_is_named_though_nothing_can_be_removed_there(
         RecordError, match=r"cannot be written: Read-only file system\n  cure: the file system"
     ):
         write(tmp_path)
+
+
+def test_a_full_disk_that_lets_an_empty_file_through_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        path.touch()
+        if data:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RecordError, match="the disk is full"):
+        store.make_folder(tmp_path / "trial")
+    assert not list((tmp_path / "trial").iterdir())

@@ -211,7 +211,7 @@ def test_the_second_runner_takes_over_when_the_first_one_dies(tmp_path: Path) ->
 
 @pytest.mark.timeout(60)
 def test_a_trial_that_failed_beside_is_not_tried_a_second_time(tmp_path: Path) -> None:
-    study = study_of(1, seconds=0.5, ends=("fails",))
+    study = study_of(1, seconds=2.0, ends=("fails",))  # long enough for a second one to start beside it
     run_study(study, tmp_path)
     (folder,) = trials(tmp_path)
     with start(study, tmp_path) as one:
