@@ -98,7 +98,7 @@ def test_few_counter_reads_where_there_is_a_buffer() -> None:
     channel._cost_s = 0.0038
     drive(channel, clock, 10.0)
     before = device.reads
-    channel._cost_s = 1.0  # as dear as can be: anchors every two seconds
+    channel._cost_s = 1.0  # as dear as can be: anchors every three seconds
     drive(channel, clock, 20.0)
     assert device.reads - before < 60
 

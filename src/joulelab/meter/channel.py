@@ -216,8 +216,8 @@ class ShapeChannel(CounterChannel):
 
     def _read_counter(self) -> None:
         if self.shape.anchored_ns >= self._wanted_ns:
-            # Two and a half reads an anchor shall cost less than 0.4 % of a core.
-            self._lock.rest(self._moved_ns + int(min(2.0, max(0.3, 600 * self._cost_s)) * 1e9))
+            # Two and a half reads an anchor shall cost about a quarter of a per cent of a core.
+            self._lock.rest(self._moved_ns + int(min(3.0, max(0.3, 1000 * self._cost_s)) * 1e9))
         time_ns, half_ns, moved = self.see()
         edge = self._lock.see(time_ns, half_ns=half_ns, moved=moved)
         self._tries += 1

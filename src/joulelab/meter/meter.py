@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +15,7 @@ from joulelab.meter import owner
 from joulelab.meter.figures import asked, measurement_of
 from joulelab.meter.link import Link, connect, say
 from joulelab.meter.runtime import VARIABLE, Runtime
+from joulelab.meter.unread import Unread
 
 if TYPE_CHECKING:
     from joulelab.meter.session import Session
@@ -41,7 +41,7 @@ class Meter:
         self.devices = owner.names_of(devices)
         self.synchronize = synchronize
         self.link: Link | None = None
-        self.unread: weakref.WeakValueDictionary[int, Window] = weakref.WeakValueDictionary()
+        self.unread = Unread()
         self._runtime: Runtime | None = None
         self._session: Session | None = None
         self._lock = threading.Lock()
@@ -144,7 +144,7 @@ class Meter:
     def after_fork(self) -> None:
         """In a child process: the connection is the parent's; the first window makes one of its own."""
         self._lock = threading.Lock()
-        self.unread = weakref.WeakValueDictionary()
+        self.unread = Unread()
         self._session = None
         if self.link is not None:
             self.link.abandon()
@@ -172,8 +172,7 @@ class Meter:
 
     def _read_unread(self, link: Link) -> None:
         """Windows whose figures nobody has read yet, but somebody still holds, get them now."""
-        windows = dict(self.unread)
-        self.unread.clear()
+        windows = self.unread.take()
         numbers = list(windows)
         try:
             if numbers:

@@ -32,7 +32,9 @@ from joulelab.meter.runtime import VISIBLE, Runtime, Settings, sweep
 if TYPE_CHECKING:
     from joulelab.hardware.device import Found
 
-DRAIN_NS = 100_000_000  # rings are looked at this often
+DRAIN_NS = 100_000_000  # rings are looked at this often ...
+QUIET_NS = 200_000_000  # ... and this often while little comes
+QUIET_EVENTS = 64
 FLUSH_NS = 500_000_000
 PRUNE_NS = 10_000_000_000
 LONELY_NS = 20_000_000_000  # nobody has come for so long after the start: nobody will
@@ -86,8 +88,9 @@ class Sampler:
                 channel.work(now_ns)
                 now_ns = time.monotonic_ns()
         if now_ns >= self._drain_ns:
-            full = self.drain()
-            self._drain_ns = now_ns + (0 if full else DRAIN_NS)
+            seen = self.drain()
+            # Full: one look did not take everything.
+            self._drain_ns = now_ns + (0 if seen >= 20_000 else DRAIN_NS if seen > QUIET_EVENTS else QUIET_NS)
         self._exchange()
         self.book.settle(now_ns)
         self._greet(now_ns)
@@ -101,10 +104,9 @@ class Sampler:
                 channel.forget(now_ns)
             self._prune_ns = now_ns + PRUNE_NS
 
-    def drain(self) -> bool:
-        """Take what the rings hold; True if one held more than a look takes."""
-        counts = [client.drain(self.book) for client in self.clients]
-        return max(counts, default=0) >= 20_000
+    def drain(self) -> int:
+        """Take what the rings hold; how many events were in the fullest."""
+        return max((client.drain(self.book) for client in self.clients), default=0)
 
     def close(self) -> None:
         """Resolve what is left, and leave nothing behind."""

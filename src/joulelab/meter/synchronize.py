@@ -13,7 +13,7 @@ BACKENDS = ("cuda", "xpu", "mps")
 
 
 def synchronize() -> None:
-    """Wait for the current device of every backend that is in use. Costs nothing where none is."""
+    """Wait for the current device of the backend that is in use; a build of torch drives one kind of device."""
     torch = sys.modules.get("torch")
     if torch is None:
         return
@@ -24,6 +24,7 @@ def synchronize() -> None:
             wait = getattr(backend, "synchronize", None)
             if wait is not None:
                 wait()
+                return
 
 
 def _in_use(name: str, backend: Any) -> bool:

@@ -111,7 +111,7 @@ class Window:
                 above = above.parent
             _current.set(above)
         self.parent = None
-        self._meter.unread[self.number] = self
+        self._meter.unread.add(self)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate: each call is a window of its own, named as this one or else as the function."""
@@ -148,6 +148,10 @@ class Window:
             return self.measurement
         return self._asked("so_far", time.monotonic_ns())
 
+    @property
+    def settled(self) -> bool:
+        return self._measurement is not None
+
     def settle(self, measurement: Measurement) -> None:
         """The figures are known."""
         self._measurement = measurement
@@ -164,7 +168,6 @@ class Window:
                     f"window '{self.name}' has not ended", cure="ask for .so_far() while it runs"
                 )
             self._measurement = self._asked("window", self.end_ns)
-            self._meter.unread.pop(self.number, None)
         return self._measurement
 
     def _asked(self, operation: str, end_ns: int) -> Measurement:
