@@ -148,7 +148,8 @@ def train(run: Run, folder: Path, scale: float) -> dict[str, Any]:
     from joulelab.knobs import KNOBS
     from joulelab.meter.meter import Meter
     from joulelab.records import plugin
-    from joulelab.train.loop import Job, run_repeat
+    from joulelab.train.job import Job
+    from joulelab.train.loop import run_repeat
     from joulelab.train.precision import PRECISIONS
     from joulelab.workloads import RECIPES, WORKLOADS
     from joulelab.workloads.workload import Setting

@@ -129,7 +129,8 @@ class Case:
 def case(asked: Case, meter: Any, torch: Any) -> dict[str, Any]:  # noqa: PLR0915  both sides share the same network
     """Both sides in turn."""
     from joulelab.records import plugin
-    from joulelab.train.loop import Job, run_repeat
+    from joulelab.train.job import Job
+    from joulelab.train.loop import run_repeat
     from joulelab.train.precision import PRECISIONS as PARTS
     from joulelab.train.precision import precision as make_precision
     from joulelab.workloads import RECIPES
@@ -150,7 +151,7 @@ def case(asked: Case, meter: Any, torch: Any) -> dict[str, Any]:  # noqa: PLR091
     torch.manual_seed(0)
     net = source.model()
     if asked.compiled:
-        net.compile()
+        net.compile(dynamic=False)  # as the knob does
     own = vars(base(setting)).keys()
     drawn = {key: value for key, value in vars(source).items() if key not in own}
 
