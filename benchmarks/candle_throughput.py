@@ -151,7 +151,7 @@ def case(asked: Case, meter: Any, torch: Any) -> dict[str, Any]:  # noqa: PLR091
     torch.manual_seed(0)
     net = source.model()
     if asked.compiled:
-        net.compile()
+        net.compile(dynamic=False)  # as the knob does
     own = vars(base(setting)).keys()
     drawn = {key: value for key, value in vars(source).items() if key not in own}
 

@@ -84,3 +84,11 @@ def test_invalid_trials_enter_no_comparison(tmp_path: Path) -> None:
 def test_records_without_a_loader(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no finished trial here has a loader"):
         loading([write(tmp_path / "a", {}, repeat(1, 1.0))])
+
+
+def test_loaders_stand_in_the_order_of_the_story(tmp_path: Path) -> None:
+    names = ["ours_cached", "polars", "pandas_chunked", "ours", "loadtxt", "pandas"]
+    records = [write(tmp_path / name, {"loader": name}, repeat(1, 10.0)) for name in names]
+    assert loading(records)["loader"].to_list() == [
+        *("pandas", "pandas_chunked", "loadtxt", "polars", "ours", "ours_cached", "published")
+    ]

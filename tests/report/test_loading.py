@@ -33,12 +33,24 @@ def test_a_table_in_words(records: list[TrialRecord]) -> None:
     text = loading.text(records, width=100)
     assert "nt3 on machine-1: epochs=1" in text
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "ours 1.00 s 2.50 s 1.00 s 5.00 s 50.0 % estimated" in lines
-    assert "8.00 J 20.0 J 8.00 J 40.0 ± 2.0 J 60.0 %" in lines
-    assert "published - - - - 67.7 % reported" in lines
+    assert "ours 1.00 s 2.50 s 1.00 s 5.00 s 50.0 %" in lines
+    assert "estimated 8.00 J 20.0 J 8.00 J 40.0 ± 2.0 J 60.0 %" in lines
+    assert "published - - - - 67.7 %" in lines
+    assert "reported - - - - 55.9 %" in lines
     assert "estimated from CPU time" in text
     assert "published: not measured here" in text
+    assert "today's pandas reads these files several times faster" in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_names_are_whole_on_a_narrow_terminal(tmp_path: Path) -> None:
+    found = [
+        write(tmp_path / loader, {"loader": loader}, repeat(1, 1234.5, time_s=98.7, source="estimated"))
+        for loader in ("pandas", "pandas_chunked", "ours_cached")
+    ]
+    text = loading.text(found, width=80)
+    assert "…" not in text
+    assert "pandas_chunked" in text
 
 
 def test_other_forms_have_every_row(records: list[TrialRecord]) -> None:
