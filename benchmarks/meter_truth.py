@@ -28,6 +28,8 @@ import sys
 import tempfile
 import time
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,11 +78,12 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path)
     given = parser.parse_args()
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
+        burner = None if given.stand_in else ending.enter_context(burning())
         for name, (on_s, off_s) in LOADS.items():
             if given.stand_in:
                 os.environ.update(stand_in(Path(folder), on_s=on_s, off_s=off_s))
-            rows += one_load(name, on_s, off_s, given=given, folder=Path(folder))
+            rows += one_load(name, on_s, off_s, given=given, folder=Path(folder), burner=burner)
             print("\n".join(line(row) for row in rows[-3 if given.stand_in else -2 :]), flush=True)
     if given.out:
         about = {
@@ -90,8 +93,31 @@ def main() -> None:
         given.out.write_text(json.dumps({**about, "device": device(), "rows": rows}, indent=1) + "\n")
 
 
+@contextmanager
+def burning() -> Iterator[subprocess.Popen[str]]:
+    """A process that burns the GPU in the rhythm that it is told."""
+    with subprocess.Popen(
+        [sys.executable, str(HERE / "probes" / "bursts.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", "the load did not start"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def one_load(
-    name: str, on_s: float, off_s: float, *, given: argparse.Namespace, folder: Path
+    name: str,
+    on_s: float,
+    off_s: float,
+    *,
+    given: argparse.Namespace,
+    folder: Path,
+    burner: subprocess.Popen[str] | None,
 ) -> list[dict[str, object]]:
     from joulelab import Meter
 
@@ -99,20 +125,17 @@ def one_load(
     log_path.unlink(missing_ok=True)
     with Meter(devices=["nvidia"]) as meter:
         reader = subprocess.Popen([sys.executable, str(HERE / "probes" / "counter_log.py"), str(log_path)])
-        burner = None
-        if not given.stand_in:
-            burner = subprocess.Popen(
-                [sys.executable, str(HERE / "probes" / "bursts.py"), str(on_s), str(off_s)]
-            )
-            time.sleep(15)  # torch, CUDA and the clocks come up
+        if burner is not None:
+            assert burner.stdin is not None
+            burner.stdin.write(f"{on_s} {off_s}\n")
+            burner.stdin.flush()
+            time.sleep(1.0)  # the new rhythm has set in
         start_ns = time.monotonic_ns()
         time.sleep(given.seconds)
         end_ns = time.monotonic_ns()
         time.sleep(0.3)  # the reader's log reaches past the end
-        for process in (reader, burner):
-            if process is not None:
-                process.terminate()
-                process.wait()
+        reader.terminate()
+        reader.wait()
         log = read_log(log_path)
         rng = random.Random(1)
         kinds: dict[str, list[tuple[float, float, float, float]]] = {"anywhere": [], "on edges": []}

@@ -26,6 +26,11 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 SHELL = {"bash", "console", "sh", "shell"}
+# What a reader saves as a file, with the code that reads such a file.
+INPUTS = {
+    "toml": "import pathlib, joulelab.study.study_file as s\ns.read_study(pathlib.Path({}))",
+    "json": "from joulelab.hardware.fake_file import read\nassert read({})",
+}
 # Top folders whose files documents name in passing.
 PLACES = ("src/", "tests/", "docs/", "studies/", "examples/", "benchmarks/", ".ci/")
 
@@ -63,7 +68,7 @@ def blocks_of(document: Path) -> list[Block]:
     for match in BLOCK.finditer(text):
         line = text.count("\n", 0, match.start("fence")) + 1
         found.append(Block(document, line, match["language"], match["text"], match["reason"] or ""))
-    return [block for block in found if block.language == "python" or block.language in SHELL]
+    return [block for block in found if block.language in {"python", *SHELL, *INPUTS}]
 
 
 def commands(block: Block) -> str:
@@ -100,10 +105,15 @@ def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
         "HOUSE": str(ROOT),
         "NO_COLOR": "1",
     }
-    words = ["python", "-"] if block.language == "python" else ["bash", "-euo", "pipefail", "-s"]
+    words = ["bash", "-euo", "pipefail", "-s"] if block.language in SHELL else ["python", "-"]
+    typed = commands(block)
+    if block.language in INPUTS:
+        file = here / f"block.{block.language}"
+        file.write_text(typed, encoding="utf-8")
+        typed = INPUTS[block.language].format(repr(str(file)))
     return subprocess.run(
         words,
-        input=commands(block),
+        input=typed,
         cwd=here,
         env=env,
         capture_output=True,
@@ -236,6 +246,10 @@ def test_command_reference_is_up_to_date() -> None:
         ("```bash\nsudo reboot\n```\n", 3),
         ("```console\n$ test -d studies && \\\n  test -d examples\nany output\n```\n", 0),
         ("```console\n$ false\n```\n", 1),
+        ('```toml\nworkload = "nt3"\n[grid]\nbatch_size = [10, 20]\n```\n', 0),
+        ('```toml\nworkload = "nt3"\n[grid]\nbatch_sizes = [10, 20]\n```\n', 1),
+        ('```json\n{"shape": "constant", "load": {"power_w": 400}}\n```\n', 0),
+        ('```json\n{"shape": "constant", "laod": {"power_w": 400}}\n```\n', 1),
     ],
 )
 def test_a_block_is_run_as_it_stands(weird_tmp_path: Path, text: str, code: int) -> None:

@@ -32,15 +32,23 @@ def sampler_pid(runtime: str) -> int:
     raise AssertionError(f"no sampler on {runtime}")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    config = Path(folder) / "fake.json"
-    config.write_text(json.dumps({**LOAD, "count": 8, "counter_period_s": 0.1, "buffer_period_s": 0.02}))
-    with Meter(devices=[f"fake:{config}"], out=Path(folder) / "out") as meter, meter.window("all"):
-        time.sleep(2.0)
-        pid = sampler_pid(meter.environment()["JOULELAB_METER"])
-        before_cpu, before = cpu_seconds(pid), time.monotonic()
-        time.sleep(SECONDS)
-        share = (cpu_seconds(pid) - before_cpu) / (time.monotonic() - before)
-        status = Path(f"/proc/{pid}/status").read_text()
-        memory_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-print(json.dumps({"core_percent": share * 100, "memory_mb": memory_kib * 1024 / 1e6}))
+def share_of_a_core(pid: int, seconds: float) -> float:
+    before_cpu, before = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - before_cpu) / (time.monotonic() - before)
+
+
+def memory_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "fake.json"
+        config.write_text(json.dumps({**LOAD, "count": 8, "counter_period_s": 0.1, "buffer_period_s": 0.02}))
+        with Meter(devices=[f"fake:{config}"], out=Path(folder) / "out") as meter, meter.window("all"):
+            time.sleep(2.0)
+            pid = sampler_pid(meter.environment()["JOULELAB_METER"])
+            share, memory = share_of_a_core(pid, SECONDS), memory_mb(pid)
+    print(json.dumps({"core_percent": share * 100, "memory_mb": memory}))

@@ -18,7 +18,7 @@ def clock() -> Pair:
     return time.monotonic_ns, time.monotonic_ns, lambda: None
 
 
-def joulelab() -> Pair:
+def joulelab(*, synchronize: bool = False) -> Pair:
     from joulelab import Meter
 
     meter = Meter()
@@ -26,7 +26,7 @@ def joulelab() -> Pair:
     windows: list[object] = []
 
     def begin() -> None:
-        window = meter.window("step", synchronize=False)
+        window = meter.window("step", synchronize=synchronize)
         window.__enter__()
         windows.append(window)
 
@@ -36,13 +36,13 @@ def joulelab() -> Pair:
     return begin, end, meter.close
 
 
-def zeus() -> Pair:
+def zeus(*, synchronize: bool = False) -> Pair:
     from zeus.monitor import ZeusMonitor  # type: ignore[import-not-found]
 
     monitor = ZeusMonitor(gpu_indices=[0], cpu_indices=[])
     return (
-        lambda: monitor.begin_window("step", sync_execution=False),
-        lambda: monitor.end_window("step", sync_execution=False),
+        lambda: monitor.begin_window("step", sync_execution=synchronize),
+        lambda: monitor.end_window("step", sync_execution=synchronize),
         lambda: None,
     )
 

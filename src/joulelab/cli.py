@@ -261,9 +261,26 @@ def doctor(
     *,
     json: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
     seconds: Annotated[float, typer.Option(help="How long each sensor is watched.", min=0.05)] = 1.0,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Keep each GPU busy in bursts for under a minute, see which of its sensors can be trusted "
+            "and how far, and keep that for the meters on this machine.",
+        ),
+    ] = False,
     device: DevicesOption = None,
 ) -> None:
     """Say which sensors this machine has, how fine each is, what is missing, and what would mend it."""
+    if calibrate:
+        from joulelab.hardware import calibrate as calibration
+        from joulelab.report import calibration as words
+
+        seen = calibration.calibrate(names=tuple(device or ()))
+        print(words.json(seen) if json else words.text(seen))
+        if not seen.cards or any(card.verdict is None for card in seen.cards):
+            raise typer.Exit(1)
+        return
     from joulelab.hardware import doctor as examination
     from joulelab.report import doctor as report
 

@@ -66,6 +66,12 @@ def test_an_energy_that_one_repeat_lacks_has_no_mean(tmp_path: Path) -> None:
     assert (row["energy_j"], row["time_s"], row["train_share"]) == (None, 10.0, None)
 
 
+def test_without_energy_there_is_no_source(tmp_path: Path) -> None:
+    write(tmp_path / "a", {"batch_size": 10}, repeat(1, None), repeat(2, None))
+    write(tmp_path / "b", {"batch_size": 20}, repeat(1, None), repeat(2, 40.0, source="estimated"))
+    assert trials(store.load_records(tmp_path))["source"].to_list() == [None, "estimated"]
+
+
 def test_sources_are_not_mixed_into_one_mean(tmp_path: Path) -> None:
     mixed = write(tmp_path / "a", {}, repeat(1, 100.0), repeat(2, 100.0, source="estimated"))
     (row,) = trials([mixed]).to_dicts()

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,6 +120,65 @@ def test_no_permission(tmp_path: Path) -> None:
     path.chmod(0)
     with pytest.raises(InputError, match="Permission denied"):
         plain(path)
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Root may read everything, so the system's answer is put into its mouth.
+    def denied(path: Path, flags: int) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr("joulelab.data.file_bytes.os.open", denied)
+    with pytest.raises(InputError, match=r"table\.csv cannot be read: Permission denied"):
+        plain(tmp_path / "table.csv")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match="no regular file"):
+        plain(tmp_path / "pipe.csv")
+
+
+def test_no_room_to_unpack_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(content(header=False)))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("joulelab.data.file_bytes.shutil.copyfileobj", full)
+    with pytest.raises(InputError, match=r"cannot be unpacked in .*No space left(.|\n)*TMPDIR"):
+        plain(path)
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+from joulelab.data import labelled_csv, wide_csv
+def peak():
+    return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM")) * 1024
+path, threads = Path(sys.argv[1]), int(sys.argv[2])
+read = wide_csv.read if "wide" in path.name else lambda p, **o: labelled_csv.read(p, text=("id",), **o).values
+small = path.with_name("small-" + path.name)
+read(small, threads=1)
+before = peak()
+found = read(path, threads=threads)
+print(peak() - before - found.nbytes)
+"""
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "wide.csv.gz", "table.csv"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_memory_is_the_result_and_at_most_64_mb(tmp_path: Path, name: str, threads: int) -> None:
+    columns, rows = 4_000, 6_000
+    lines = ("id," + ",".join(f"c{k}" for k in range(columns)) + "\n") if name == "table.csv" else ""
+    lead = "a," if name == "table.csv" else ""
+    row = lead + ",".join(str(k % 10) for k in range(columns)) + "\n"
+    pack = gzip.compress if name.endswith(".gz") else bytes
+    (tmp_path / f"small-{name}").write_bytes(pack((lines + row).encode()))
+    (tmp_path / name).write_bytes(pack((lines + row * rows).encode()))
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / name), str(threads)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 64e6, "of 48 MB of text and 96 MB of result"
 
 
 def test_a_line_longer_than_a_step(tmp_path: Path) -> None:

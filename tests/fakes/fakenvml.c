@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for libnvidia-ml.so.1: boards whose power is a square wave of CLOCK_MONOTONIC.
+// A stand-in for libnvidia-ml.so.1: boards whose power is a square wave of CLOCK_MONOTONIC, or what the file
+// named by FAKENVML_LOAD says: lines "seconds watts", each holding until the next one, read anew when it has grown.
 // FAKENVML_CONFIG names a file of "key value" lines, read at every nvmlInit; the keys are the fields of `config`.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
@@ -15,6 +17,7 @@ static struct {
     double gpus, arch, cc_major, cc_minor, high_w, low_w, high_s, low_s, counter_s, sample_s;
     double has_counter, has_samples, has_average, has_limits, board_scope, has_memory, no_permission, init_error;
     double lost_after_s, mig, mixed, min_w, max_w, default_w, now_w, base_mj, read_ms;
+    double sample_window_ms, sample_lag_ms, instant_ms, counter_sees, virtualization;
 } config;
 
 static const struct { const char *name; double *place; double standard; } keys[] = {
@@ -28,6 +31,9 @@ static const struct { const char *name; double *place; double standard; } keys[]
     {"init_error", &config.init_error, 0}, {"lost_after_s", &config.lost_after_s, 1e18}, {"mig", &config.mig, 0},
     {"mixed", &config.mixed, 0}, {"min_w", &config.min_w, 200}, {"max_w", &config.max_w, 700},
     {"default_w", &config.default_w, 700}, {"now_w", &config.now_w, 500}, {"base_mj", &config.base_mj, 0}, {"read_ms", &config.read_ms, 0},
+    {"sample_window_ms", &config.sample_window_ms, 40}, {"sample_lag_ms", &config.sample_lag_ms, 15},
+    {"instant_ms", &config.instant_ms, 0}, {"counter_sees", &config.counter_sees, 1},
+    {"virtualization", &config.virtualization, 0},
 };
 
 static int opened;
@@ -41,7 +47,38 @@ static double clock_s(clockid_t id) {
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-static double energy_j(double t) {  // since time zero
+static struct { double at, watts, joules; } steps[100000];
+static int step_count;
+static long long steps_size = -1;
+
+static int read_steps(void) {
+    const char *path = getenv("FAKENVML_LOAD");
+    struct stat about;
+    if (!path || stat(path, &about)) return 0;
+    if (about.st_size != steps_size) {
+        FILE *file = fopen(path, "r");
+        double at, watts;
+        step_count = 0;
+        while (file && step_count < 100000 && fscanf(file, "%lf %lf", &at, &watts) == 2) {
+            steps[step_count].at = at, steps[step_count].watts = watts;
+            steps[step_count].joules = step_count ? steps[step_count - 1].joules + (at - steps[step_count - 1].at) * steps[step_count - 1].watts : 0;
+            step_count++;
+        }
+        if (file) fclose(file);
+        steps_size = about.st_size;
+    }
+    return step_count;
+}
+
+static double energy_j(double t) {  // since time zero, or since the file's first line
+    if (read_steps()) {
+        int low = 0, high = step_count;
+        while (high - low > 1) {
+            int middle = (low + high) / 2;
+            if (steps[middle].at <= t) low = middle; else high = middle;
+        }
+        return steps[low].joules + (t - steps[low].at) * steps[low].watts;
+    }
     double period = config.high_s + config.low_s, turns = floor(t / period), x = t - turns * period;
     double partial = x < config.high_s ? x * config.high_w
                                        : config.high_s * config.high_w + (x - config.high_s) * config.low_w;
@@ -116,6 +153,7 @@ int nvmlDeviceGetMigMode(Board *b, unsigned *now, unsigned *pending) {
     *now = *pending = config.mig > 0;
     return OK;
 }
+int nvmlDeviceGetVirtualizationMode(Board *b, int *out) { (void)b; *out = (int)config.virtualization; return OK; }
 int nvmlDeviceGetMaxMigDeviceCount(Board *b, unsigned *out) { (void)b; *out = 7; return OK; }
 int nvmlDeviceGetMigDeviceHandleByIndex(Board *b, unsigned i, Board **out) {
     if (i >= config.mig) return NOT_FOUND;
@@ -129,7 +167,15 @@ int nvmlDeviceGetTotalEnergyConsumption(Board *b, unsigned long long *out) {
     double t = clock_s(CLOCK_MONOTONIC), until = clock_s(CLOCK_THREAD_CPUTIME_ID) + config.read_ms / 1e3;
     while (clock_s(CLOCK_THREAD_CPUTIME_ID) < until) {}  // a real driver is busy for milliseconds
     t = floor(t / config.counter_s) * config.counter_s;
-    *out = (unsigned long long)(config.base_mj + energy_j(t) * 1e3);
+    double joules = energy_j(t);
+    if (config.counter_sees < 1) {  // a counter that looks at a part of each period and takes it for the whole
+        static double counted, until_s;
+        if (!until_s) until_s = t;
+        for (; until_s < t - config.counter_s / 2; until_s += config.counter_s)
+            counted += config.counter_s * mean_w(until_s, until_s + config.counter_sees * config.counter_s);
+        joules = counted;
+    }
+    *out = (unsigned long long)(config.base_mj + joules * 1e3);
     return OK;
 }
 int nvmlDeviceGetPowerUsage(Board *b, unsigned *out) {
@@ -147,12 +193,13 @@ int nvmlDeviceGetSamples(Board *b, int type, unsigned long long after, int *valu
     if (!config.has_samples || type != 0) return NOT_SUPPORTED;
     double now = clock_s(CLOCK_MONOTONIC), wall = clock_s(CLOCK_REALTIME) - now;
     unsigned n = 0;
-    for (long k = (long)((now - 2.4) / config.sample_s) + 1; k * config.sample_s <= now - 0.005; k++) {
-        double t = k * config.sample_s;  // remembers 40 ms around 15 ms ago
+    for (long k = (long)((now - 2.4) / config.sample_s) + 1; k * config.sample_s <= now; k++) {
+        double t = k * config.sample_s, late = t - config.sample_lag_ms / 1e3, half = config.sample_window_ms / 2e3;
+        if (late + half > now) break;  // it cannot know what is still to come
         unsigned long long stamp = (unsigned long long)((t + wall) * 1e6);
         if (stamp <= after) continue;
         if (out && n >= *count) break;
-        if (out) { out[n].stamp = stamp; out[n].value.ull = 0; out[n].value.u = (unsigned)(1e3 * mean_w(t - 0.035, t + 0.005)); }
+        if (out) { out[n].stamp = stamp; out[n].value.ull = 0; out[n].value.u = (unsigned)(1e3 * mean_w(late - half, late + half)); }
         n++;
     }
     *value_type = 1;
@@ -174,7 +221,7 @@ int nvmlDeviceGetFieldValues(Board *b, int count, Field *fields) {
             if (f->scope == 1 && !config.board_scope) watts = 100 + mean_w(t - 1, t);
             if (f->scope == 2 && config.has_memory) watts = 39;
         } else if (f->field == 186) {
-            watts = 1e6;  // whoever integrates the instant field shall see it
+            watts = config.instant_ms ? mean_w(t - config.instant_ms / 1e3, t) : 1e6;  // whoever integrates it shall see it
         } else if (config.has_limits && f->field >= 187 && f->field <= 190 && f->scope == 0) {
             watts = f->field == 187 ? config.min_w : f->field == 188 ? config.max_w
                   : f->field == 189 ? config.default_w : config.now_w;

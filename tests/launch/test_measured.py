@@ -16,8 +16,8 @@ import pytest
 from joulelab.errors import InputError, RecordError
 from joulelab.launch import measured
 from joulelab.meter.meter import Meter
-from joulelab.records import store
-from joulelab.records.layout import TrialFolder
+from joulelab.records import claim, store
+from joulelab.records.layout import StudyFolder, TrialFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,6 +118,23 @@ def test_a_trial_folder_is_not_written_over(weird_tmp_path: Path) -> None:
     assert "already holds a trial" in again.stderr
     with pytest.raises(RecordError, match="already holds a trial"):
         measured.measure_command(["true"], out=weird_tmp_path / "out")
+
+
+def test_a_folder_that_another_process_has_is_not_shared(weird_tmp_path: Path) -> None:
+    folder = TrialFolder(weird_tmp_path / "out")
+    store.make_folder(folder.path)
+    assert claim.take(folder)  # as one does that has not yet come to write its spec
+    with pytest.raises(RecordError, match="is being written by another process"):
+        measured.measure_command(["true"], out=folder.path)
+    assert claim.is_alive(folder)
+
+
+def test_a_study_does_not_become_a_trial(weird_tmp_path: Path) -> None:
+    store.make_folder(weird_tmp_path)
+    StudyFolder(weird_tmp_path).study.write_text("{}")
+    with pytest.raises(RecordError, match="holds trials already"):
+        measured.measure_command(["true"], out=weird_tmp_path)
+    assert not TrialFolder(weird_tmp_path).spec.exists()
 
 
 def test_killed_itself_it_leaves_what_it_had(weird_tmp_path: Path) -> None:

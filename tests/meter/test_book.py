@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from joulelab.hardware.device import Traits
-from joulelab.meter.book import PATIENCE_NS, Book, Entry
-from joulelab.meter.channel import EdgeChannel
+from joulelab.meter.book import PATIENCE_NS, Book, Entry, device_energy
+from joulelab.meter.channel import EdgeChannel, FastChannel
+from joulelab.meter.edges import EdgeCurve
 from tests.meter.loads import Bench, Clock, constant, drive, ns
 
 EDGES = Traits(counter_period_s=0.1, power_max_w=700.0)
@@ -101,3 +104,35 @@ def test_without_devices_windows_end_at_once() -> None:
     _add(book, "w", 1.0, 2.0)
     book.settle(0)
     assert done == [None]
+
+
+def test_an_estimate_carries_the_error_of_its_model() -> None:
+    clock = Clock()
+    device = Bench(
+        constant(15.0), clock, traits=Traits(counter_period_s=0.001, power_max_w=700.0, gain_error=0.5)
+    )
+    device.source = "estimated"
+    channel = FastChannel(device)
+    drive(channel, clock, 12.0)
+    curve = channel.curve
+    _, without_j = curve.between(curve.mark(ns(1.0)), curve.mark(ns(11.0)))
+    figures = device_energy(channel, curve.mark(ns(1.0)), curve.mark(ns(11.0)))
+    assert figures.energy_j == pytest.approx(6000.0, rel=0.01)
+    assert figures.error_j == pytest.approx(without_j + 3000.0, rel=0.01)
+    device.source = channel.source = "counter"  # a sensor's gain is stated apart
+    assert device_energy(channel, curve.mark(ns(1.0)), curve.mark(ns(11.0))).error_j == without_j
+
+
+def test_a_window_over_the_exchange_of_a_curve_is_read_from_the_new_one_alone() -> None:
+    book, channel, clock, done = _book()
+    entry = _add(book, "over it", 2.0, None)
+    book.settle(clock.now_ns)
+    assert entry.starts is not None
+    other = EdgeCurve(power_min_w=0.0, power_max_w=700.0, resolution_s=0.1)
+    for tenth in range(31):
+        other.add(ns(tenth / 10), half_ns=0, energy_j=1e6 + 60.0 * tenth)
+    channel.curve = other
+    book.again()
+    book.end(entry, ns(2.5))
+    book.settle(clock.now_ns)
+    assert done[0]["energy_j"] == pytest.approx(300.0)

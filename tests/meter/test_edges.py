@@ -35,6 +35,12 @@ def test_doubt_about_an_edge_counts_at_full_power() -> None:
     assert curve.mark(S).error_j == pytest.approx(0.005 * 700, abs=0.01)
 
 
+def test_an_edge_that_came_earlier_has_had_longer_to_draw_at_full_power() -> None:
+    curve = _curve((1.0, 0.005, 0.0), (1.1, 0.0, 30.0))
+    # 2 ms after the knot: up to 7 ms at 700 W instead of 2 ms at 300 W.
+    assert curve.mark(int(1.002 * S)).error_j == pytest.approx(0.007 * 700 - 0.6 + QUANTUM_J)
+
+
 def test_beyond_the_knots_the_bound_grows_with_the_gap() -> None:
     curve = _curve((1.0, 0.0, 0.0), (1.1, 0.0, 60.0))
     assert curve.mark(int(1.2 * S)).energy_j == pytest.approx(120.0)

@@ -13,6 +13,7 @@ import pytest
 from joulelab.errors import SensorError
 from joulelab.meter import link
 from joulelab.meter.link import Link, connect
+from joulelab.meter.ring import RingWriter
 from joulelab.meter.runtime import VARIABLE
 
 
@@ -139,3 +140,44 @@ def test_the_same_process_may_connect_twice(fake: str) -> None:
     assert len(list(first.runtime.path.glob("ring-*.names"))) == 2
     first.close()
     second.close()
+
+
+def test_two_threads_that_connect_at_once_have_a_ring_each(
+    fake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = connect(out=None, devices=[fake], environment={})
+    assert first.runtime is not None
+    environment = {VARIABLE: str(first.runtime.path)}
+    both_chose = threading.Barrier(2)
+
+    class Slow(RingWriter):
+        """Both threads look for a free name before either of them has made its file."""
+
+        def __init__(self, path: Path) -> None:
+            if not path.name.endswith("-0"):
+                both_chose.wait(10)
+                monkeypatch.setattr(link, "RingWriter", RingWriter)
+            super().__init__(path)
+
+    monkeypatch.setattr(link, "RingWriter", Slow)
+    made: list[link.SamplerLink] = []
+    threads = [
+        threading.Thread(target=lambda: made.append(connect(out=None, devices=[], environment=environment)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [each._ring is not None for each in made] == [True, True]
+    for each in (first, *made):
+        each.close()
+
+
+def test_a_request_with_a_ring_that_is_not_there_does_not_end_the_sampler(fake: str) -> None:
+    made = connect(out=None, devices=[fake], environment={})
+    assert made.runtime is not None
+    with pytest.raises(SensorError, match="FileNotFoundError"):
+        made.ask({"op": "hello", "pid": os.getpid(), "ring": str(made.runtime.path / "no"), "rank": None})
+    assert made.ask({"op": "devices"})["devices"]
+    made.close()

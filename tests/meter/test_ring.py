@@ -127,3 +127,11 @@ def test_an_event_that_never_comes_holds_up_the_others_for_a_while_only(
         assert [event.window for event in reader.events()] == [number]
     writer.close()
     reader.close()
+
+
+def test_its_room_is_taken_when_it_is_made(tmp_path: Path) -> None:
+    """A hole in the file would be filled while the training writes, and a full disk then be a SIGBUS."""
+    writer = RingWriter(tmp_path / "ring")
+    status = (tmp_path / "ring").stat()
+    assert status.st_blocks * 512 >= status.st_size
+    writer.close()

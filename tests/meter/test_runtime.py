@@ -7,6 +7,7 @@ import os
 import socket
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ import pytest
 from joulelab.errors import RecordError
 from joulelab.meter import runtime
 from joulelab.meter.runtime import Runtime, Settings, home, job_key, private, shared, sweep
+
+
+@pytest.fixture
+def short_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files that nobody else uses. `tmp_path` may be too long for a socket."""
+    with tempfile.TemporaryDirectory(prefix="jl-", dir="/tmp") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        assert home() == Path(folder)
+        yield Path(folder)
 
 
 def test_settings_survive_the_file(weird_tmp_path: Path) -> None:
@@ -84,9 +94,8 @@ def test_jobs_are_told_apart() -> None:
 
 
 def test_what_the_killed_left_is_swept_and_the_living_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead, living, starting, elsewhere, foreign = (private() for _ in range(5))
     for made in (dead, living, starting):
         made.write(Settings(owner=1))

@@ -17,7 +17,7 @@ from joulelab.meter.book import Entry, Figures
 from joulelab.meter.client import Client
 from joulelab.meter.meter import Meter
 from joulelab.meter.runtime import Settings, private
-from joulelab.meter.sampler import Sampler
+from joulelab.meter.sampler import Sampler, _serve
 from tests.meter.conftest import fakes
 from tests.meter.test_meter import gone
 
@@ -66,7 +66,8 @@ def test_nobody_comes_and_the_owner_is_gone(tmp_path: Path, fake: str, folder: s
         "from joulelab.meter import link\n"
         "from joulelab.meter.runtime import Settings, private\n"
         "runtime = private()\n"
-        "link._start(runtime, Settings(owner=os.getpid(), out=sys.argv[1], devices=(sys.argv[2],)))\n"
+        "with runtime.locked():\n"  # as connect() does: else any sampler that starts now sweeps it away
+        "    link._start(runtime, Settings(owner=os.getpid(), out=sys.argv[1], devices=(sys.argv[2],)))\n"
         "print(runtime.path, flush=True)\n"
         "os._exit(1)\n"
     )
@@ -148,3 +149,31 @@ def test_a_rank_with_cards_of_its_own_is_not_measured_in_silence(
         there.close()
         sampler.close()
         runtime.remove()
+
+
+def test_it_leaves_the_session_of_who_started_it(fake: str) -> None:
+    """So that a whole group that is killed with -9 still has its windows written."""
+    with Meter(devices=[fake]) as meter:
+        pid = meter.open().pid
+        assert os.getsid(pid) == pid
+
+
+def test_who_comes_at_the_last_moment_is_served() -> None:
+    class Ending(Sampler):
+        def __init__(self) -> None:
+            self.done: list[str] = []
+            self.late = [True, False]
+
+        def run(self) -> None:
+            self.done.append("run")
+
+        def waiting(self) -> bool:
+            return self.late.pop(0)
+
+        def close(self) -> None:
+            self.done.append("close")
+
+    runtime, sampler = private(), Ending()
+    _serve(sampler, runtime)
+    assert sampler.done == ["run", "run", "close"]
+    assert not runtime.path.exists()

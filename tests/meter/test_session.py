@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from joulelab.errors import RecordError
+from joulelab.errors import InputError, RecordError
 from joulelab.meter.meter import Meter
 from joulelab.meter.session import WHOLE
 from joulelab.records import store
@@ -68,3 +68,25 @@ def test_a_program_that_was_killed_is_told_from_one_that_ended(fake: str, tmp_pa
     (record,) = load_records(tmp_path / "trial")
     assert record.state == "failed"
     assert "left no word" in record.failure["reason"]
+
+
+def test_a_misspelt_device_does_not_keep_the_folder_from_the_next_try(fake: str, tmp_path: Path) -> None:
+    out = tmp_path / "trial"
+    with pytest.raises(InputError, match="unknown device 'nope'"):
+        Meter(out=out, devices=["nope"]).open()
+    assert not out.exists()
+    with Meter(out=out, devices=[fake]) as meter, meter.window("a"):
+        pass
+    assert load_records(out)[0].state == "done"
+    with pytest.raises(InputError, match="unknown device 'nope'"):
+        Meter(out=out, devices=["nope"]).open()
+    assert load_records(out)[0].state == "planned"
+    assert (out / "attempts" / "1" / "result.json").exists()
+
+
+def test_a_folder_of_trials_does_not_become_one(fake: str, tmp_path: Path) -> None:
+    store.make_folder(tmp_path / "runs" / "first")
+    store.write_json(TrialFolder(tmp_path / "runs" / "first").spec, TrialSpec(workload="nt3"))
+    with pytest.raises(RecordError, match="holds trials already"):
+        Meter(out=tmp_path / "runs", devices=[fake]).open()
+    assert len(load_records(tmp_path / "runs")) == 1

@@ -129,3 +129,38 @@ def test_after_a_break_of_the_counter_its_step_is_in_doubt() -> None:
     assert abs(energy_j - 600.0) <= bound_j
     energy_j, bound_j = curve.between(curve.mark(S // 4), curve.mark(3 * S // 4))
     assert abs(energy_j - 150.0) <= bound_j < 20.0
+
+
+def test_samples_that_beat_with_the_load_may_be_off_by_a_share_of_its_swing() -> None:
+    """Their mean lies 1.3 % of the swing too high for five seconds, and as much too low for the next five."""
+    swing_w, mean_w = 600.0, 400.0
+    curve = _curve()
+    for i in range(501):
+        off_w = (0.013 if i < 250 else -0.013) * swing_w
+        curve.add(i * S // 50, mean_w + off_w + swing_w / 2 * math.sin(math.tau * i / 20))
+    curve.anchor(0, half_ns=0, energy_j=0.0)
+    curve.anchor(10 * S, half_ns=0, energy_j=10 * mean_w)
+    energy_j, bound_j = curve.between(curve.mark(S), curve.mark(5 * S))
+    assert 25 < energy_j - 4 * mean_w <= bound_j < 60
+
+
+def test_a_mean_hides_when_within_it_the_energy_was_drawn() -> None:
+    curve = _curve()
+    for i in range(101):
+        curve.add(i * S // 50, 350.0)
+    curve.anchor(0, half_ns=0, energy_j=0.0)
+    curve.anchor(2 * S, half_ns=0, energy_j=700.0)
+    # 20 of 40 ms at 700 W, all on one side of the instant or all on the other.
+    assert curve.mark(S).error_j >= 0.040 * 700 / 8
+
+
+def test_a_lag_that_is_not_as_stated_moves_a_swing_past_the_instant() -> None:
+    def error_j(lag_s: float) -> float:
+        curve = ShapeCurve(power_min_w=0.0, power_max_w=700.0, period_s=0.02, window_s=0.04, lag_s=lag_s)
+        for i in range(101):
+            curve.add(i * S // 50 + int(lag_s * S), 100.0 if i < 50 else 700.0)
+        curve.anchor(S // 2, half_ns=0, energy_j=0.0)
+        curve.anchor(3 * S // 2, half_ns=0, energy_j=400.0)
+        return curve.mark(S).error_j
+
+    assert error_j(0.030) - error_j(0.0) == pytest.approx(0.010 * 600)

@@ -43,6 +43,13 @@ def test_an_unknown_energy_makes_the_sum_unknown() -> None:
     assert math.isinf(total.relative_error())
 
 
+def test_where_there_is_no_energy_its_source_hinders_nothing() -> None:
+    lost = Measurement(time_s=1.0, energy_j=None, energy_error_j=None, flags=("the sampler does not answer",))
+    known = Measurement(time_s=1.0, energy_j=1.0, energy_error_j=0.1, source="estimated")
+    for both in (lost + known, known + lost):
+        assert (both.time_s, both.energy_j, both.source) == (2.0, None, "estimated")
+
+
 def test_it_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         ONE.energy_j = 1.0  # type: ignore[misc]

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -150,3 +153,41 @@ def test_windows_of_a_program_are_no_trial_and_the_error_says_where_they_are(tmp
     TrialFolder(tmp_path).windows.touch()
     with pytest.raises(RecordError, match=r"no trial\n  cure: read .*windows\.jsonl"):
         store.load_records(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").mkdir()
+    with pytest.raises(
+        RecordError, match=r"spec\.json cannot be read: Is a directory\n  cure: make it readable"
+    ):
+        store.read_json(tmp_path / "spec.json", TrialSpec)
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec_in(tmp_path / "open")
+    (tmp_path / "closed").mkdir()
+    look = os.scandir
+
+    def scandir(path: Path) -> object:
+        if Path(path).name == "closed":  # root, who may run the tests, is denied nothing
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(RecordError, match="closed cannot be read: Permission denied"):
+        store.load_records(tmp_path)
+
+
+@pytest.mark.parametrize("write", [store.make_folder, lambda path: store.write_json(path / "spec.json", {})])
+def test_a_read_only_disk_is_named_though_nothing_can_be_removed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
+) -> None:
+    def refuse(path: Path, *rest: object, **more: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(
+        RecordError, match=r"cannot be written: Read-only file system\n  cure: the file system"
+    ):
+        write(tmp_path)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 
+from joulelab.hardware.cost import Cost
 from joulelab.hardware.device import Limits, Problem
-from joulelab.hardware.doctor import Cost, DeviceReport, Examination, SensorReport
+from joulelab.hardware.doctor import DeviceReport, Examination, SensorReport
 from joulelab.report import doctor
 
 COST = Cost(wall_s=0.0038, cpu_s=2.2e-6, reads=20)

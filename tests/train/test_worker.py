@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -159,6 +160,21 @@ def test_a_failure_is_told_in_words(tmp_path: Path, workload: str, words: str) -
 def test_out_of_memory_comes_in_several_forms(error: Exception, batch_size: int | None, words: str) -> None:
     told = worker._out_of_memory(error, batch_size=batch_size)
     assert told.endswith(words)
+    assert bool(told) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "full: free some space"),
+        (OSError(errno.EDQUOT, "Quota", "/a/b.csv"), "full (writing /a/b.csv): free"),
+        (OSError(errno.ENOENT, "No such file"), ""),
+        (ValueError("full"), ""),
+    ],
+)
+def test_a_full_disk_comes_with_its_cure(error: Exception, words: str) -> None:
+    told = worker._out_of_room(error)
+    assert words in told
     assert bool(told) == bool(words)
 
 

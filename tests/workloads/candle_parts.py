@@ -20,7 +20,7 @@ def setting(
 ) -> Setting:
     """`given` is the folder of the files; `more` are parameters where there are such, else knobs."""
     parameters: dict[str, Any] = {"scale": scale, "data": str(given), "recipe": "paper"}
-    names = {*parameters, "feature_subsample"}
+    names = {*parameters, "feature_subsample", "stop_after"}
     parameters |= {name: value for name, value in more.items() if name in names}
     knobs = {**KNOBS, **{name: value for name, value in more.items() if name not in names}}
     return Setting(

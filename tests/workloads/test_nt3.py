@@ -14,6 +14,7 @@ from joulelab.errors import InputError
 from joulelab.workloads import RECIPES, candle, nt3
 from joulelab.workloads.nt3 import NT3, filters, first_dense_factor, flat_features, network
 from joulelab.workloads.workload import Setting
+from tests.workloads.candle_parts import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +22,15 @@ if TYPE_CHECKING:
     from joulelab.records.parameter import Scalar
 
 
-def workload(data: Path, *, folder: Path | str = "", **knobs: Any) -> NT3:
-    parameters: dict[str, Scalar] = {"scale": 0.002, "data": str(folder)}
-    chosen = {**RECIPES["nt3"].knobs, **knobs}
+CHOICES = ("paper", "modern")
+
+
+def workload(
+    data: Path, *, folder: Path | str = "", recipe: str = "paper", scale: float = 0.002, **more: Any
+) -> NT3:
+    parameters: dict[str, Scalar] = {"scale": scale, "data": str(folder), "recipe": recipe}
+    parameters["stop_after"] = more.pop("stop_after", 0)
+    chosen = {**RECIPES["nt3"].knobs, **more}
     return NT3(Setting(parameters=parameters, knobs=chosen, data=data))
 
 
@@ -209,3 +216,72 @@ def test_files_of_another_width_than_the_scale_says_are_trained_on_as_they_are(t
     mine.load()
     assert mine.model()(mine.train_x).shape == (2, 2)
     assert nt3.flat_features(genes=50, filters=8) == 16
+
+
+def test_modern_reads_logarithms_and_keeps_the_test_file_for_the_end(loaded: NT3) -> None:
+    mine = workload(loaded.setting.data, recipe="modern", epochs=2)
+    mine.load()
+    assert mine.train_x.shape == (1_008, 1, 121)
+    assert mine.val_x.shape == (112, 1, 121)
+    assert mine.val_y.float().mean() == 0.5, "a tenth of either kind"
+    table = np.loadtxt(candle.files(mine.setting, nt3.LAYOUT)[0], delimiter=",")
+    assert sorted([*mine.train_y.tolist(), *mine.val_y.tolist()]) == sorted(table[:, 0].tolist())
+    assert mine.train_x.mean(0).abs().max() < 1e-4
+    spread = mine.train_x.std(0)
+    assert torch.all((spread - 1.0).abs().lt(1e-4) | (spread == 0))
+    logs = np.log1p(table[:, 1:].astype(np.float32))
+    gene = int(logs.min(0).argmax())
+    found = torch.cat([mine.train_x, mine.val_x])[:, 0, gene].sort().values.numpy()
+    assert np.corrcoef(found, np.sort(logs[:, gene]))[0, 1] == pytest.approx(1.0, abs=1e-5)
+    again = workload(loaded.setting.data, recipe="modern")
+    again.load()
+    assert torch.equal(again.val_x, mine.val_x), "the same rows whatever the seed"
+    model = mine.model().eval()
+    with torch.no_grad():
+        for epoch, names in ((1, set()), (2, {"test_loss", "test_accuracy"})):
+            next(iter(mine.batches(epoch, torch.Generator())))
+            assert set(mine.evaluate(model)) == {"val_loss", "val_accuracy"} | names
+
+
+def test_modern_learns_in_epochs_in_which_the_paper_s_recipe_does_not(tmp_path: Path) -> None:
+    last = {recipe: train(workload(tmp_path, recipe=recipe, epochs=3, scale=0.02)) for recipe in CHOICES}
+    assert last["modern"][-1]["val_accuracy"] > 0.85
+    assert last["modern"][-1]["test_accuracy"] > 0.85
+    assert all(0.68 < epoch["loss"] < 0.70 for epoch in last["paper"])
+
+
+def test_modern_slows_the_layer_with_most_inputs(loaded: NT3) -> None:
+    mine = workload(loaded.setting.data, recipe="modern")
+    mine.load()
+    for inputs, factor in ((500, 1.0), (4_000, 0.25)):
+        model = torch.nn.ModuleDict({"dense_1": torch.nn.Linear(inputs, 3), "dense_2": torch.nn.Linear(3, 2)})
+        optimizer = mine.optimizer(model)
+        assert isinstance(optimizer, torch.optim.AdamW)
+        assert [group["lr"] for group in optimizer.param_groups] == [0.001, 0.001 * factor]
+        assert [len(group["params"]) for group in optimizer.param_groups] == [3, 1]
+
+
+def test_a_limit_ends_the_training(loaded: NT3) -> None:
+    mine = workload(loaded.setting.data, stop_after=3600)
+    mine.load()
+    model = mine.model().eval()
+    optimizer = mine.optimizer(model)
+    next(iter(mine.batches(1, torch.Generator())))
+    with torch.no_grad():
+        figures = mine.evaluate(model)
+    assert mine.on_epoch_end(figures, optimizer) is False
+    mine._ending._begun_s -= 3600
+    with torch.no_grad():
+        mine.evaluate(model)
+    assert mine.on_epoch_end(figures, optimizer) is True
+
+
+def test_cudnn_measures_while_batches_are_drawn_and_not_after(loaded: NT3) -> None:
+    assert not torch.backends.cudnn.benchmark
+    seen = [torch.backends.cudnn.benchmark for _ in loaded.batches(1, torch.Generator().manual_seed(0))]
+    assert all(seen)
+    assert not torch.backends.cudnn.benchmark
+    broken_off = loaded.batches(1, torch.Generator())
+    next(iter(broken_off))
+    del broken_off
+    assert not torch.backends.cudnn.benchmark

@@ -60,8 +60,11 @@ def test_a_narrow_network_begins_with_outputs_as_large() -> None:
 
 
 def test_a_cycle_goes_on_where_it_stopped() -> None:
-    cycle = Cycle(10, 5)
-    assert [cycle.take(3, CPU).tolist() for _ in range(3)] == [[10, 11, 12], [13, 14, 10], [11, 12, 13]]
+    cycle, rows = Cycle(10, 5), torch.arange(20)
+    taken = [cycle.take(3, CPU) for _ in range(4)]
+    assert [rows[t].tolist() for t in taken] == [[10, 11, 12], [13, 14, 10], [11, 12, 13], [14, 10, 11]]
+    assert isinstance(taken[0], slice), "rows in one piece are looked up without a list of them"
+    assert rows[Cycle(2, 3).take(8, CPU)].tolist() == [2, 3, 4, 2, 3, 4, 2, 3]
 
 
 def test_an_epoch_is_whole_batches_and_the_next_begins_behind_it(data: Path) -> None:

@@ -129,16 +129,17 @@ def _figures(result: Result) -> dict[str, Any]:
     reason = result.reason or "; ".join(dict.fromkeys(repeat.reason for repeat in bad))
     flags = list(dict.fromkeys(flag for repeat in repeats for flag in repeat.total.flags))
     base = {"valid": result.valid and bool(repeats), "reason": reason or None, "n": len(repeats)}
-    sources = {repeat.total.source for repeat in repeats}
+    # Where no energy is known there is no source of it either.
+    sources = {repeat.total.source for repeat in repeats if repeat.total.energy_j is not None}
     if not repeats:
         return base | {
             "flags": list(result.flags),
-            "source": result.source,
+            "source": result.source if result.energy_j is not None else None,
             "simulated": simulated(result.flags),
         }
     accuracies = [value for repeat in repeats if (value := _accuracy(repeat.metrics)) is not None]
     figures = base | {
-        "source": sources.pop() if len(sources) == 1 else "mixed",
+        "source": "mixed" if len(sources) > 1 else next(iter(sources), None),
         "simulated": simulated(flags),
         "flags": flags,
         "time_s": mean([repeat.total.time_s for repeat in repeats]),

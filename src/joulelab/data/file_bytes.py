@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of a file, copied out piece by piece; gzip is unpacked into memory.
+"""The bytes of a file, copied out piece by piece; gzip is unpacked into a temporary file that has no name.
 
 A file is not mapped: where somebody cuts a mapped file, the next look at the missing part kills the process.
 """
@@ -7,10 +7,14 @@ A file is not mapped: where somebody cuts a mapped file, the next look at the mi
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import os
+import shutil
+import stat
+import tempfile
 import zlib
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from joulelab.errors import InputError
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 _GZIP = b"\x1f\x8b"
 _CURE = "give a file of text, plain or gzip"
 _STEP = 1 << 16
+_UNPACKED_AT_ONCE = 1 << 20
 
 
 class Source:
@@ -31,17 +36,15 @@ class Source:
         self._descriptor = descriptor
         self._before = self._state()
         self._unpacked = self._unpack()
-        self.size = self._before[0] if self._unpacked is None else len(self._unpacked)
+        self._text = self._descriptor if self._unpacked is None else self._unpacked.fileno()
+        self.size = os.fstat(self._text).st_size
 
     def read(self, buffer: bytearray, start: int, size: int) -> None:
         """`size` bytes from `start` to the front of `buffer`."""
         view = memoryview(buffer)[:size]
-        if self._unpacked is not None:
-            view[:] = memoryview(self._unpacked)[start : start + size]
-            return
         done = 0
         while done < size:
-            got = os.preadv(self._descriptor, [view[done:]], start + done)
+            got = os.preadv(self._text, [view[done:]], start + done)
             if got == 0:
                 raise self.changed()
             done += got
@@ -80,21 +83,46 @@ class Source:
         status = os.fstat(self._descriptor)
         return status.st_size, status.st_mtime_ns
 
-    def _unpack(self) -> bytes | None:
+    def close(self) -> None:
+        if self._unpacked is not None:
+            self._unpacked.close()
+
+    def _unpack(self) -> IO[bytes] | None:
         if os.pread(self._descriptor, 2, 0) != _GZIP:
             return None
-        with os.fdopen(os.dup(self._descriptor), "rb") as packed, gzip.open(packed) as unpacked:
-            return unpacked.read()
+        # Not into memory: the text is several times larger than the table that is made of it.
+        unpacked = tempfile.TemporaryFile()  # noqa: SIM115  `close` closes it
+        try:
+            with os.fdopen(os.dup(self._descriptor), "rb") as packed, gzip.open(packed) as text:
+                shutil.copyfileobj(text, unpacked, _UNPACKED_AT_ONCE)
+            unpacked.flush()
+        except OSError as error:
+            unpacked.close()
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise InputError(
+                    f"{self.path} cannot be unpacked in {tempfile.gettempdir()}: {error.strerror}",
+                    cure="set TMPDIR to a folder with room, or unpack it first",
+                ) from error
+            raise
+        except BaseException:
+            unpacked.close()
+            raise
+        return unpacked
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Source]:
     """The content of `path`; an InputError if it cannot be read, is empty, or changes before the end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # A pipe that nobody writes to would be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}", cure=_CURE) from error
+    source: Source | None = None
     try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise InputError(f"{path} is no regular file", cure=_CURE)
         source = Source(path, descriptor)
         if source.size == 0:
             raise InputError(f"{path} is empty", cure=_CURE)
@@ -112,4 +140,6 @@ def opened(path: Path) -> Iterator[Source]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", cure=_CURE) from error
     finally:
+        if source is not None:
+            source.close()
         os.close(descriptor)

@@ -7,7 +7,7 @@ Standard library only: the sampler, a process that must stay light, imports this
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joulelab.errors import SensorError
@@ -22,6 +22,7 @@ class Traits:
     buffer_period_s: float | None = None  # time between two samples of the device's own sample buffer
     buffer_window_s: float = 0.0  # each of those samples remembers this much time
     buffer_lag_s: float = 0.0  # and is late by this much: centre of what it remembers, before its stamp
+    buffer_lag_error_s: float | None = None  # give or take; None: nobody has looked, a third of the lag
     buffer_depth_s: float = 0.0  # the buffer holds this much time
     power_period_s: float | None = None  # time between two values of the power field
     power_window_s: float = 0.0  # each value is the mean of this much time
@@ -74,8 +75,10 @@ class Device:
     kind = "none"  # gpu, cpu, dram, node
     source = "counter"  # counter, integrated or estimated
     part_of = ""  # uid of the device whose figure already holds this one: then it is shown, not summed
+    apart = False  # it holds devices that others may tell too (a whole node): summed only where it is alone
     scope = ""  # what the figure includes, in words
     simulated = False  # a fake or a replay: every figure says so
+    driver = ""  # version of what stands between sensor and reader, where that is known
     traits = Traits()
 
     def energy(self) -> Reading:
@@ -98,6 +101,14 @@ class Device:
     def limits(self) -> Limits | None:
         """The cap in force and its range; None where there is no cap to read."""
         return None
+
+    def fields(self) -> Mapping[str, Callable[[], float]]:
+        """Power readings by name that a calibration compares; figures use `power_w` alone."""
+        return {}
+
+    def environment(self) -> dict[str, str]:
+        """Variables that leave this device alone visible to a program."""
+        return {}
 
     def watch(self, pids: Sequence[int]) -> None:
         """The processes whose trees are measured; only an estimate needs to know."""

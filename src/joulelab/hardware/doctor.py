@@ -5,26 +5,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from joulelab.errors import SensorError
+from joulelab.hardware.cost import Cost, cost_of
 from joulelab.hardware.device import Device, Limits, Problem
 from joulelab.hardware.find import find
 
-COST_READS = 20
 # Moves that come this much faster than the sensor is read cannot be told apart from a steady rise.
 EVERY_READ = 1.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """What one read takes: medians of `reads` reads."""
-
-    wall_s: float
-    cpu_s: float
-    reads: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +106,7 @@ def _device(device: Device, *, seconds: float) -> DeviceReport:
 
 
 def _counter(device: Device, *, seconds: float) -> SensorReport:
-    cost = _cost(device.energy)
+    cost = cost_of(device.energy)
     range_j = device.traits.counter_range_j
     last = device.energy()
     end_ns = last.time_ns + round(seconds * 1e9)
@@ -145,7 +136,7 @@ def _counter(device: Device, *, seconds: float) -> SensorReport:
 
 
 def _power(device: Device, *, seconds: float) -> SensorReport:
-    cost = _cost(device.power_w)
+    cost = cost_of(device.power_w)
     start_ns = now_ns = time.monotonic_ns()
     # Reads are spread out: some drivers answer nonsense when asked without pause.
     pause_s = max(0.001, (device.traits.power_period_s or 0.1) / 20)
@@ -171,7 +162,7 @@ def _power(device: Device, *, seconds: float) -> SensorReport:
 
 def _buffer(device: Device, *, after_ns: int) -> SensorReport:
     samples = device.samples(after_ns)
-    cost = _cost(lambda: device.samples(0))
+    cost = cost_of(lambda: device.samples(0))
     steps_s = [(b.time_ns - a.time_ns) / 1e9 for a, b in pairwise(samples)]
     return SensorReport(
         sensor="buffer",
@@ -182,17 +173,6 @@ def _buffer(device: Device, *, after_ns: int) -> SensorReport:
         values=len(samples),
         power_w=statistics.fmean(s.power_w for s in samples) if samples else None,
     )
-
-
-def _cost(read: Callable[[], object]) -> Cost:
-    read()  # the first one opens files and fills caches
-    walls_s, cpus_s = [], []
-    for _ in range(COST_READS):
-        wall_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
-        read()
-        cpus_s.append((time.thread_time_ns() - cpu_ns) / 1e9)
-        walls_s.append((time.perf_counter_ns() - wall_ns) / 1e9)
-    return Cost(wall_s=statistics.median(walls_s), cpu_s=statistics.median(cpus_s), reads=COST_READS)
 
 
 def _findings(sensors: Sequence[SensorReport]) -> tuple[str, ...]:

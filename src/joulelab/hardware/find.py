@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from joulelab.errors import JouleLabError, SensorError, unknown
-from joulelab.hardware import AUTOMATIC, DEVICES
+from joulelab.hardware import AUTOMATIC, DEVICES, verdict
 from joulelab.hardware.device import Device, Found, Problem
 from joulelab.records import plugin
 
@@ -21,7 +21,7 @@ def devices(names: Sequence[str] = ()) -> tuple[Device, ...]:
     return find(names).devices
 
 
-def find(names: Sequence[str] = ()) -> Found:
+def find(names: Sequence[str] = (), *, calibrated: bool = True) -> Found:
     """Devices and problems. A name is "vendor", "vendor:argument" or "package.module:Class[:argument]".
 
     Without names the environment variable JOULELAB_DEVICES (comma separated) decides; without that, what the
@@ -30,7 +30,11 @@ def find(names: Sequence[str] = ()) -> Found:
     if isinstance(names, str):
         names = (names,)
     named = tuple(names) or tuple(n.strip() for n in os.environ.get(ENVIRONMENT, "").split(",") if n.strip())
-    return _once_each(_named(named) if named else _automatic())
+    found = _once_each(_named(named) if named else _automatic())
+    if calibrated:
+        for device in found.devices:
+            verdict.apply(device)
+    return found
 
 
 def _named(names: Sequence[str]) -> Found:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA boards through NVML: energy counter, the driver's sample buffer, averaged power, cap.
 
-The instantaneous power field (186) is not read anywhere: it sees a slice of each 100 ms, and under a
-periodic load, which training is, its integral was 60 % too low on an H200.
+No figure is made of the instantaneous power field (186), only a calibration reads it: it sees a slice of
+each 100 ms, and under a periodic load, which training is, its integral was 60 % too low on an H200.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -33,6 +34,7 @@ from joulelab.hardware.nvml import (
 )
 
 TOTAL_POWER_SAMPLES = 0
+POWER_INSTANT = 186
 MIN_LIMIT, MAX_LIMIT, DEFAULT_LIMIT, CURRENT_LIMIT = 187, 188, 189, 190
 VOLTA, AMPERE, UNKNOWN_ARCH = 5, 7, 0xFFFFFFFF
 
@@ -128,16 +130,24 @@ class Nvidia(Device):
         if self.traits.power_period_s is None:
             return super().power_w()
         if self._averaged:
-            power_mw = self._nvml.field(self._handle, POWER_AVERAGE, scope=self._power_scope)
-            if power_mw is None:
-                raise SensorError(f"{self.name} no longer tells its power", cure="look at `nvidia-smi`")
-            return power_mw / 1e3
+            return self._field_w(POWER_AVERAGE)
         return float(self._nvml.call("nvmlDeviceGetPowerUsage", self._handle)) / 1e3
 
     def memory_power_w(self) -> float | None:
         """Power of the memory alone, contained in the board's; None where the board does not tell."""
         power_mw = self._nvml.field(self._handle, POWER_AVERAGE, scope=SCOPE_MEMORY)
         return power_mw / 1e3 if power_mw else None
+
+    def fields(self) -> dict[str, Callable[[], float]]:
+        """The power fields, the instant one included: a calibration shows how far each is off."""
+        found: dict[str, Callable[[], float]] = {}
+        for name, field in (("averaged field", POWER_AVERAGE), ("instant field", POWER_INSTANT)):
+            if self._nvml.field(self._handle, field, scope=self._power_scope) is not None:
+                found[name] = partial(self._field_w, field)
+        return found
+
+    def environment(self) -> dict[str, str]:
+        return {"CUDA_VISIBLE_DEVICES": self.uuid}
 
     def limits(self) -> Limits | None:
         fields = (CURRENT_LIMIT, DEFAULT_LIMIT, MIN_LIMIT, MAX_LIMIT)
@@ -156,6 +166,12 @@ class Nvidia(Device):
 
     def close(self) -> None:
         self._nvml.close()
+
+    def _field_w(self, field: int) -> float:
+        power_mw = self._nvml.field(self._handle, field, scope=self._power_scope)
+        if power_mw is None:
+            raise SensorError(f"{self.name} no longer tells its power", cure="look at `nvidia-smi`")
+        return power_mw / 1e3
 
     def _read_buffer(self, after_us: int) -> list[tuple[int, float]]:
         try:

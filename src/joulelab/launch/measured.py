@@ -41,11 +41,12 @@ def measure_command(
         raise RecordError(
             f"{out} already holds a trial", cure="give another folder with --out, or remove that one"
         )
-    store.make_folder(out)
+    store.make_trial_folder(out)
     spec = TrialSpec(workload="command", command=tuple(command), devices=tuple(devices))
     # Whoever reads the folder sees that it runs; after a kill -9, that it ran. And the meter sees that the
     # record is kept here.
-    store.write_json(folder.claim, claim.this_process())
+    if not claim.take(folder):
+        raise RecordError(f"{out} is being written by another process", cure="give another folder with --out")
     with _opened(Meter(out=out, devices=spec.devices), folder) as meter:
         store.write_json(folder.spec, spec)
         try:
@@ -67,9 +68,7 @@ def _opened(meter: Meter, folder: TrialFolder) -> Iterator[Meter]:
     try:
         meter.open()
     except JouleLabError:
-        with contextlib.suppress(OSError):
-            folder.claim.unlink()
-            folder.path.rmdir()
+        claim.forget(folder)
         raise
     with meter:
         yield meter

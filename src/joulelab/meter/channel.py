@@ -25,6 +25,9 @@ FAST_READS_NS = 50_000_000
 ESTIMATE_READS_NS = 100_000_000
 POLL_S = 0.02
 STILL_NS = 3_000_000_000  # a counter that has not moved for so long is out of order
+# So many reads for one anchor of a shape, then a rest: an anchor is not urgent while nobody waits for it.
+TRIES_AN_ANCHOR = 8
+BACK_OFF_NS = 4_000_000_000
 # Drivers fail now and then for a moment; a device that fails so often in a row is lost.
 TRIES = 3
 AGAIN_NS = 100_000_000
@@ -184,11 +187,13 @@ class ShapeChannel(CounterChannel):
             period_s=traits.buffer_period_s,
             window_s=traits.buffer_window_s,
             lag_s=traits.buffer_lag_s,
+            lag_error_s=traits.buffer_lag_error_s,
         )
         super().__init__(device, curve)
         self.shape = curve
         self.tap: Callable[[int, float], None] | None = None
         self._lock = Lock(traits.counter_period_s)
+        self._tries = 0  # reads since the last anchor
         self._stamp_ns = 0
         self._sample_ns = int(traits.buffer_period_s * 1e9)
         self._late_ns = int((traits.buffer_lag_s + traits.buffer_window_s / 2) * 1e9)
@@ -215,7 +220,13 @@ class ShapeChannel(CounterChannel):
             self._lock.rest(self._moved_ns + int(min(2.0, max(0.3, 600 * self._cost_s)) * 1e9))
         time_ns, half_ns, moved = self.see()
         edge = self._lock.see(time_ns, half_ns=half_ns, moved=moved)
+        self._tries += 1
+        if edge is None and self._tries >= TRIES_AN_ANCHOR and self.shape.anchored_ns >= self._wanted_ns:
+            # On a busy machine reads come too late to enclose an edge; trying on would only make it busier.
+            self._tries = 0
+            self._lock.next_ns = time_ns + BACK_OFF_NS
         if edge is not None:
+            self._tries = 0
             self.shape.anchor(
                 edge.time_ns, half_ns=edge.half_ns, energy_j=self._total.total_j, broken=self._broken
             )
@@ -223,7 +234,7 @@ class ShapeChannel(CounterChannel):
             if edge.time_ns >= max(1, self._wanted_ns) > self.covered_ns:
                 # An anchor is of use when the samples have reached it.
                 self._buffer_due_ns = min(self._buffer_due_ns, edge.time_ns + self._late_ns)
-        if time_ns - self._moved_ns > STILL_NS:
+        if time_ns - self._moved_ns > STILL_NS + BACK_OFF_NS:
             self.lose(f"the counter of {self.device.uid} stands still")
 
     def want(self, time_ns: int) -> None:

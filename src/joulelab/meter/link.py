@@ -63,14 +63,9 @@ class SamplerLink(Link):
         self._socket = connection
         self._received = b""
         self._lock = threading.Lock()
-        path = _free_ring(runtime)
-        try:
-            self._ring: RingWriter | None = RingWriter(path)
+        path, self._ring = _new_ring(runtime)
+        if self._ring is not None:
             self.name, self.put = self._ring.name, self._ring.put  # type: ignore[method-assign]
-        except OSError:
-            # No room for a ring: windows can still be asked for by their time stamps, they are only not
-            # recorded.
-            self._ring = None
         rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", ""))
         greeting = self.ask(
             {
@@ -178,12 +173,19 @@ def _same(runtime: Runtime, settings: Settings) -> bool:
     return there.out in {settings.out, settings.out or there.out} and settings.devices in {(), there.devices}
 
 
-def _free_ring(runtime: Runtime) -> Path:
-    """A process may connect again, also as another program under the same number (exec)."""
+def _new_ring(runtime: Runtime) -> tuple[Path, RingWriter | None]:
+    """A process may connect again, from two threads at once, or as another program (exec)."""
     number = 0
-    while runtime.ring(os.getpid(), number).exists():
-        number += 1
-    return runtime.ring(os.getpid(), number)
+    while True:
+        path = runtime.ring(os.getpid(), number)
+        try:
+            return path, RingWriter(path)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            # They can still be asked for by their time stamps.
+            say(f"windows can be read but are not recorded: {path}: {error.strerror}")
+            return path, None
 
 
 def _start(runtime: Runtime, settings: Settings) -> socket.socket:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from joulelab.errors import InputError, SensorError
+from joulelab.errors import InputError, JouleLabError, SensorError
 from joulelab.meter import owner
 from joulelab.meter.figures import asked, measurement_of
 from joulelab.meter.link import Link, connect, say
@@ -65,7 +65,14 @@ class Meter:
             if self.link is not None:
                 return self.link
             folder = self._prepared()
-            link = self.link = self._connect()
+            try:
+                link = self.link = self._connect()
+            except JouleLabError:
+                if folder is not None:
+                    from joulelab.meter import session
+
+                    session.refused(folder)
+                raise
             owner.adopt(self)
         if folder is not None:
             from joulelab.meter.session import Session

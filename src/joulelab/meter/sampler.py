@@ -159,7 +159,7 @@ class Sampler:
             client.received = bytearray(rest)
             try:
                 answer(self, client, json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, OSError) as error:
                 client.reply({"error": f"{type(error).__name__}: {error}"})
 
     def met(self, client: Client) -> None:

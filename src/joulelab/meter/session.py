@@ -50,9 +50,9 @@ def prepared(out: Path, *, devices: tuple[str, ...]) -> TrialFolder | None:
     None where a launcher, or another rank of this job, keeps the record. Call it before anything is written.
     """
     store.make_folder(out)
-    folder = TrialFolder(out)
-    if os.environ.get("RANK", "0") != "0" or claim.is_alive(folder):
+    if os.environ.get("RANK", "0") != "0" or claim.is_alive(TrialFolder(out)):
         return None
+    folder = store.make_trial_folder(out)
     if folder.spec.exists() and store.read_json(folder.spec, TrialSpec).workload != WORKLOAD:
         if not folder.done.exists():
             return None
@@ -65,3 +65,10 @@ def prepared(out: Path, *, devices: tuple[str, ...]) -> TrialFolder | None:
     command = tuple(sys.argv) if sys.argv and sys.argv[0] else (sys.executable,)
     store.write_json(folder.spec, TrialSpec(workload=WORKLOAD, command=command, devices=devices))
     return folder
+
+
+def refused(folder: TrialFolder) -> None:
+    """The meter could not begin: the next try starts as if there had been none."""
+    if not (folder.path / "attempts").exists():  # else a session was set aside: the spec says whose
+        folder.spec.unlink(missing_ok=True)
+    claim.forget(folder)

@@ -15,7 +15,7 @@ from joulelab.meter.samples import Samples
 LEVEL_SHARE = 0.005
 # ... and, where samples beat with the load, by this share of the load's swing (seen: 1.3 %).
 BEAT_SHARE = 0.015
-# A sample's lag is known to about a third of itself (seen: 10 to 20 ms).
+# A sample's lag is known to about a third of itself (seen: 10 to 20 ms) where nobody has looked.
 LAG_SHARE = 1 / 3
 NEAR = 16  # samples that tell how much the load swings at present
 SIGMAS2 = 16.0  # four standard deviations, squared
@@ -25,12 +25,20 @@ class ShapeCurve(Curve):
     """Anchors are edges of the counter; between two, the samples' integral is scaled to their difference."""
 
     def __init__(
-        self, *, power_min_w: float, power_max_w: float, period_s: float, window_s: float, lag_s: float
+        self,
+        *,
+        power_min_w: float,
+        power_max_w: float,
+        period_s: float,
+        window_s: float,
+        lag_s: float,
+        lag_error_s: float | None = None,
     ) -> None:
         super().__init__(power_min_w=power_min_w, power_max_w=power_max_w)
         self.resolution_s = max(period_s, window_s)
         self._window_s = window_s
         self._lag_ns = int(lag_s * 1e9)
+        self._lag_error_s = LAG_SHARE * lag_s if lag_error_s is None else lag_error_s
         self._samples = Samples()
         self._time = array("q")
         self._half = array("q")
@@ -177,7 +185,7 @@ class ShapeCurve(Curve):
             low_w, high_w = self._samples.range_w(at_ns - near_ns, at_ns + near_ns)
             lows.append(low_w)
             highs.append(high_w)
-        error_j += LAG_SHARE * self._lag_ns * 1e-9 * (max(highs) - min(lows))
+        error_j += self._lag_error_s * (max(highs) - min(lows))
         # The anchors' own times: as much as the device drew while the edge may have come earlier or later.
         part = 0.5
         if end > start:

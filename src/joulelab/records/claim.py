@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from joulelab.records.layout import TrialFolder
 
+_LOCK = ".claim.lock"
+
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """A process, told apart from a later one with the same number."""
@@ -37,7 +39,7 @@ def take(folder: TrialFolder) -> bool:
 
     What an earlier attempt left is set aside, so that whoever holds the claim starts on clean files.
     """
-    with locked(folder.path / ".claim.lock"):
+    with locked(folder.path / _LOCK):
         if folder.done.exists() or is_alive(folder):
             return False
         set_aside(folder)
@@ -47,8 +49,17 @@ def take(folder: TrialFolder) -> bool:
 
 def release(folder: TrialFolder) -> None:
     """Let another process take the trial."""
-    with locked(folder.path / ".claim.lock"):
+    with locked(folder.path / _LOCK):
         folder.claim.unlink(missing_ok=True)
+
+
+def forget(folder: TrialFolder) -> None:
+    """Take back a claim after which nothing was begun: a folder that is empty but for it goes, too."""
+    release(folder)
+    with contextlib.suppress(OSError):
+        if [path.name for path in folder.path.iterdir()] == [_LOCK]:
+            (folder.path / _LOCK).unlink()
+            folder.path.rmdir()
 
 
 def is_alive(folder: TrialFolder) -> bool:

@@ -31,7 +31,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def __add__(self, other: Measurement) -> Measurement:
         if not isinstance(other, Measurement):
             return NotImplemented
-        if self.source != other.source:
+        # Where no energy is known, there is none that a sum could hide.
+        sources = {each.source for each in (self, other) if each.energy_j is not None}
+        if len(sources) > 1:
             raise InputError(
                 f"energies from '{self.source}' and '{other.source}' are not alike: a sum would hide it",
                 cure="keep them in separate columns, or measure both the same way",
@@ -48,7 +50,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             energy_error_j=_sum(self.energy_error_j, other.energy_error_j),
             energy_j_by_device=by_device,
             power_w=energy_j / time_s if energy_j is not None and time_s > 0 else None,
-            source=self.source,
+            source=next(iter(sources), self.source),
             resolution_s=max(self.resolution_s, other.resolution_s),
             flags=tuple(dict.fromkeys(self.flags + other.flags)),
         )

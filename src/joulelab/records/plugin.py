@@ -18,6 +18,11 @@ def load(registry: Mapping[str, str], name: str, *, what: str, where: str = "") 
     if target is None:
         raise unknown(what, name, registry, where=where)
     module_name, _, class_name = target.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), class_name]):
+        raise InputError(
+            f"{what} '{name}' is no name of a class",
+            cure="write package.module:Class, or one of " + ", ".join(sorted(registry)),
+        )
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

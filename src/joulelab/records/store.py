@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from joulelab.errors import RecordError
-from joulelab.records.layout import SCHEMA, TrialFolder
+from joulelab.records.layout import SCHEMA, StudyFolder, TrialFolder
 from joulelab.records.trial import Result, TrialSpec
 from joulelab.records.upgrade import upgrade
 
@@ -34,8 +34,25 @@ def make_folder(path: Path) -> None:
         probe.write_bytes(b"x" * 4096)  # a full disk lets an empty file through
         probe.unlink()
     except OSError as error:
-        probe.unlink(missing_ok=True) if path.is_dir() else None
+        with contextlib.suppress(OSError):  # on a read-only disk even this is an error
+            probe.unlink()
         raise _unwritable(path, error) from error
+
+
+def make_trial_folder(path: Path) -> TrialFolder:
+    """`path` as a folder for one trial.
+
+    Nothing below a trial is taken for one: in a study, or a folder of trials, it would hide all the others.
+    """
+    make_folder(path)
+    marks = (TrialFolder(path / "any").spec.name, StudyFolder(path / "any").study.name)
+    held = [path, *(entry for entry in path.iterdir() if entry.is_dir())]
+    if any((entry / mark).exists() for entry in held for mark in marks if (entry, mark) != (path, marks[0])):
+        raise RecordError(
+            f"{path} holds trials already, and would not show them if it were one itself",
+            cure=f"give a folder of its own: {path / 'NAME'}",
+        )
+    return TrialFolder(path)
 
 
 def new_folder(parent: Path, prefix: str) -> Path:
@@ -59,7 +76,8 @@ def write_json(path: Path, content: object) -> None:
         beside.write_bytes(data + b"\n")
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise _unwritable(path, error) from error
 
 
@@ -72,6 +90,8 @@ def read_json(path: Path, kind: type[T]) -> T:
         return msgspec.convert(content, kind)
     except FileNotFoundError as error:
         raise RecordError(f"{path} does not exist", cure="name a folder that JouleLab has written") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except msgspec.MsgspecError as error:
         raise RecordError(
             f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again"
@@ -127,6 +147,12 @@ def _decoded(path: Path) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(content, dict):
             yield content
+
+
+def _unreadable(path: Path, error: OSError) -> RecordError:
+    return RecordError(
+        f"{path} cannot be read: {error.strerror or error}", cure="make it readable, or name another folder"
+    )
 
 
 def _unwritable(path: Path, error: OSError) -> RecordError:
@@ -205,7 +231,10 @@ def load_records(path: str | Path) -> list[TrialRecord]:
         )
     if not root.is_dir():
         raise RecordError(f"{root} is a file, not a folder", cure="name the folder that it lies in")
-    folders = _trial_folders(root)
+    try:
+        folders = _trial_folders(root)
+    except OSError as error:
+        raise _unreadable(Path(error.filename or root), error) from error
     if not folders and TrialFolder(root).windows.exists():
         raise RecordError(
             f"{root} holds windows that a program measured, and no trial",
@@ -224,7 +253,8 @@ def _trial_folders(root: Path) -> list[Path]:
     if (root / "spec.json").exists():
         return [root]
     found: list[Path] = []
-    for entry in os.scandir(root):
-        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-            found += _trial_folders(Path(entry.path))
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                found += _trial_folders(Path(entry.path))
     return found

@@ -8,6 +8,9 @@ import json as json_library
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from joulelab.hardware.device import Problem
     from joulelab.hardware.doctor import DeviceReport, Examination, SensorReport
 
 SENSORS = {"counter": "energy counter", "buffer": "sample buffer", "power": "power field"}
@@ -23,16 +26,19 @@ def text(examination: Examination) -> str:
         lines += [*_device(device), ""]
     if not examination.devices:
         lines += ["No device with a sensor was found.", ""]
-    if examination.problems:
-        lines.append("Problems")
-        for problem in examination.problems:
-            lines += [f"  {problem.vendor}: {problem.what}", *_indented(problem.cure, first="    cure: ")]
-        lines.append("")
+    lines += problems(examination.problems)
     lines.append("Not measured here")
     lines += [f"  {words}" for words in examination.not_measured] or [
         "  nothing: the node has a sensor of its own"
     ]
     return "\n".join(lines)
+
+
+def problems(found: Iterable[Problem]) -> list[str]:
+    lines = []
+    for problem in found:
+        lines += [f"  {problem.vendor}: {problem.what}", *_indented(problem.cure, first="    cure: ")]
+    return ["Problems", *lines, ""] if lines else []
 
 
 def _device(device: DeviceReport) -> list[str]:
@@ -55,18 +61,19 @@ def _device(device: DeviceReport) -> list[str]:
 
 def _sensor(sensor: SensorReport) -> str:
     if sensor.period_s is None:
-        period = f"no second move seen (stated: every {_time(sensor.stated_period_s)})"
+        period = f"no second move seen (stated: every {time_words(sensor.stated_period_s)})"
     elif sensor.period_is_upper_bound:
-        period = f"moves at every read, {_time(sensor.period_s)} apart or less"
+        period = f"moves at every read, {time_words(sensor.period_s)} apart or less"
     else:
-        period = f"moves every {_time(sensor.period_s)} (n = {sensor.values})"
+        period = f"moves every {time_words(sensor.period_s)} (n = {sensor.values})"
     power = f"; {sensor.power_w:.1f} W just now" if sensor.power_w is not None else ""
     cost = sensor.cost
-    read = f"a read costs {_time(cost.cpu_s)} of CPU, {_time(cost.wall_s)} in all (median of {cost.reads})"
+    cpu, wall = time_words(cost.cpu_s), time_words(cost.wall_s)
+    read = f"a read costs {cpu} of CPU, {wall} in all (median of {cost.reads})"
     return f"{SENSORS[sensor.sensor]}: {period}{power}; {read}"
 
 
-def _time(seconds: float) -> str:
+def time_words(seconds: float) -> str:
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if seconds * factor >= 0.9995:
             return f"{seconds * factor:.3g} {unit}"

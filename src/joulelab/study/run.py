@@ -11,7 +11,6 @@ from joulelab.launch import LAUNCHERS
 from joulelab.launch.launcher import Stopped
 from joulelab.launch.progress import OnStep, ignore
 from joulelab.records import plugin, store
-from joulelab.records.layout import TrialFolder
 from joulelab.records.store import TrialRecord
 from joulelab.records.trial import TrialSpec
 from joulelab.study.attempt import attempt
@@ -27,8 +26,7 @@ def run(
     """
     spec = checked(spec)
     place = plugin.load(LAUNCHERS, launcher, what="launcher")()
-    folder = TrialFolder(Path(out))
-    store.make_folder(folder.path)
+    folder = store.make_trial_folder(Path(out))
     if not folder.spec.exists():
         store.write_json(folder.spec, spec)
     elif store.read_json(folder.spec, TrialSpec) != spec:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -63,7 +64,8 @@ def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..
             ending.state, ending.reason, ending.exit_code = "failed", str(error), 1
         except Exception as error:  # noqa: BLE001  whatever a workload raises ends its trial, in words, and no other
             traceback.print_exc()
-            words = _out_of_memory(error, batch_size=batch_size) or f"{type(error).__name__}: {error}"
+            words = _out_of_memory(error, batch_size=batch_size) or _out_of_room(error)
+            words = words or f"{type(error).__name__}: {error}"
             ending.state, ending.reason, ending.exit_code = "failed", words, 1
         stopping.over = True  # what was measured is written down first
         _write(folder, ending)
@@ -179,6 +181,14 @@ def _out_of_memory(error: Exception, *, batch_size: Scalar | None) -> str:
     if not isinstance(batch_size, int) or batch_size < 2:
         return "out of memory"
     return f"out of memory at batch_size = {batch_size}: try batch_size = {batch_size // 2}"
+
+
+def _out_of_room(error: Exception) -> str:
+    """A write that fails in the middle of a file does not say of itself which disk was full."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    where = f" (writing {error.filename})" if error.filename else ""
+    return f"the disk or the quota is full{where}: free some space, or give another folder with --out"
 
 
 def _write(folder: TrialFolder, ending: _Ending) -> None:

@@ -6,6 +6,7 @@ docs/candle.md has the facts, the differences between the recipes, and what `sca
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +20,7 @@ from joulelab.workloads.keras_adam import KerasAdam
 from joulelab.workloads.workload import Setting, Step, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 WIDTHS = (2000, 600)
 LATENT = 2
@@ -43,7 +44,7 @@ class P1B1(Workload):
         self.scale = float(setting.parameters["scale"])
         self.modern = setting.parameters["recipe"] == "modern"
         self.batch_size = int(setting.knobs["batch_size"])
-        self._epoch = 0
+        self._ending = candle.Ending(setting)
 
     # ---- load: CSV to tensors ------------------------------------------------------------------------------
 
@@ -60,19 +61,19 @@ class P1B1(Workload):
                 cure="take both files from one source",
             )
         train, test = (
-            candle.complete(path, torch.from_numpy(table.values), text=len(generate_p1b1.TEXT))
+            candle.complete(path, table.values, device=self.setting.device, text=len(generate_p1b1.TEXT))
             for path, table in zip(paths, tables, strict=True)
         )
+        candle.enough(paths[0], len(train))
         if self.modern:
             # Drawn at random once, the same for every seed; the scale is learnt from the rows that are
             # trained on.
             order = torch.randperm(len(train), generator=torch.Generator().manual_seed(candle.SPLIT_SEED))
-            train = train[order]
+            train = train[order.to(train.device)]
         held_out = len(train) // 10
         kept, val = train[: len(train) - held_out], train[len(train) - held_out :]
         candle.unit_range_([train, test], fitted_on=[kept] if self.modern else [train, test])
-        put: dict[str, Any] = {"device": self.setting.device, "dtype": self.setting.dtype}
-        self.train_x, self.val_x, self.test_x = (rows.to(**put) for rows in (kept, val, test))
+        self.train_x, self.val_x, self.test_x = (rows.to(self.setting.dtype) for rows in (kept, val, test))
 
     # ---- train ---------------------------------------------------------------------------------------------
 
@@ -88,9 +89,9 @@ class P1B1(Workload):
         return KerasAdam(model.parameters(), lr=rate)
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
-        self._epoch = epoch
-        for rows in candle.shuffled(len(self.train_x), self.batch_size, generator):
-            yield self.train_x[rows.to(self.setting.device)]
+        self._ending.begin(epoch)
+        for rows in candle.shuffled(len(self.train_x), self.batch_size, generator, self.setting.device):
+            yield self.train_x[rows]
 
     def loss(self, model: nn.Module, batch: Any) -> Step:
         logits = candle.widened(model(batch))
@@ -107,16 +108,28 @@ class P1B1(Workload):
         loss, xent, corr = (sums / len(self.val_x)).tolist()
         figures = {"val_loss": loss, "val_xent": xent, "val_corr": corr}
         # The test file is looked at once, after the last epoch.
-        return figures | (self._test(model) if self._epoch >= int(self.setting.knobs["epochs"]) else {})
+        return figures | (self._test(model) if self._ending.decide() else {})
+
+    def on_epoch_end(self, metrics: Mapping[str, float], optimizer: torch.optim.Optimizer) -> bool:
+        del metrics, optimizer
+        return self._ending.over
 
     def _test(self, model: nn.Module) -> dict[str, float]:
         left = torch.zeros(self.test_x.shape[1], device=self.setting.device, dtype=torch.float64)
+        sums = torch.zeros(5, device=self.setting.device, dtype=torch.float64)
         for x in self.test_x.split(self.batch_size):  # type: ignore[no-untyped-call]
-            left += (x - candle.widened(model(x)).sigmoid()).double().square().sum(0)
+            given = candle.widened(model(x)).sigmoid()
+            left += (x - given).double().square().sum(0)
+            a, b = given.double(), x.double()
+            sums += torch.stack([a.sum(), b.sum(), a.square().sum(), b.square().sum(), (a * b).sum()])
         there = self.test_x.var(0, unbiased=False).double() * len(self.test_x)
         # A gene that does not vary counts 1 where it is met exactly and 0 elsewhere.
         explained = torch.where(there > 0, 1.0 - left / there.clamp(min=1e-300), (left == 0).double())
-        return {"test_mse": (left.mean() / len(self.test_x)).item(), "test_r2": explained.mean().item()}
+        return {
+            "test_mse": (left.mean() / len(self.test_x)).item(),
+            "test_r2": explained.mean().item(),
+            "test_corr": correlation(sums / self.test_x.numel()),
+        }
 
 
 def scores(logits: torch.Tensor, target: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -127,6 +140,13 @@ def scores(logits: torch.Tensor, target: torch.Tensor) -> dict[str, torch.Tensor
     a, b = given - given.mean(), target - target.mean()
     corr = (a * b).mean() / ((a.square().mean() * b.square().mean()).sqrt() + 1e-7)
     return {"xent": xent, "corr": corr}
+
+
+def correlation(means: torch.Tensor) -> float:
+    """Pearson's, of the means of a, b, a squared, b squared and a times b; 0 where either does not vary."""
+    a, b, aa, bb, ab = means.tolist()
+    spread = max(aa - a * a, 0.0) * max(bb - b * b, 0.0)
+    return (ab - a * b) / math.sqrt(spread) if spread > 0.0 else 0.0
 
 
 def network(*, genes: int, scale: float, bent_code: bool = True) -> nn.Module:
