@@ -15,7 +15,7 @@ from joulelab.records.layout import TrialFolder
 from joulelab.records.store import TrialRecord
 from joulelab.records.trial import TrialSpec
 from joulelab.study.attempt import attempt
-from joulelab.study.check import checked
+from joulelab.study.check import check_here, checked
 
 
 def run(
@@ -27,6 +27,9 @@ def run(
     """
     spec = checked(spec)
     place = plugin.load(LAUNCHERS, launcher, what="launcher")()
+    if place.here:
+        knobs = {name: (value,) for name, value in spec.knobs.items()}
+        check_here(knobs, workload=spec.workload, devices=spec.devices)
     folder = TrialFolder(Path(out))
     store.make_folder(folder.path)
     if not folder.spec.exists():

@@ -32,9 +32,11 @@ _RECIPE = Parameter(
 def _knobs(*, batch_size: int, epochs: int) -> dict[str, Scalar]:
     return {
         "batch_size": batch_size,
+        "cpu_power_limit": "as-is",
         "epochs": epochs,
         "learning_rate": 0.001,
         "loader": "ours",
+        "power_limit": "as-is",
         "precision": "fp32",
         "threads": 0,
     }
