@@ -80,8 +80,12 @@ def _set(cap: Cap, power_w: float, *, folder: LeaseFolder, trial: str) -> Iterat
             "set": lease.asked,
         }
     finally:
-        _twice(lambda: put_back(cap, lease))
-        folder.remove(lease)
+        _twice(lambda: _undo(cap, lease, folder=folder))
+
+
+def _undo(cap: Cap, lease: Lease, *, folder: LeaseFolder) -> None:
+    put_back(cap, lease)
+    folder.remove(lease)
 
 
 def _read_back(cap: Cap, lease: Lease) -> float:
@@ -140,19 +144,27 @@ def _guardian(folder: LeaseFolder) -> Iterator[None]:
             )
         yield
     finally:
-        # Also where something could not be put back: a lease that is left is for the next command, which is
-        # asked by somebody who reads what it says.
+        # It is let go only when nothing is left to put back. An exception that came between two steps, or a
+        # device that did not let itself be put back, leaves a lease: the guardian then stays until this
+        # process has ended, and tries.
+        if not any(lease.pid == pid and lease.holder_lives() for lease in folder.leases()):
+            _let_go(process)
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):
+        process.stdin.write(DONE)
+        process.stdin.flush()
+    for stream in (process.stdin, process.stdout):
         with suppress(OSError):
-            process.stdin.write(DONE)
-            process.stdin.flush()
-        for stream in (process.stdin, process.stdout):
-            with suppress(OSError):
-                stream.close()
-        try:
-            process.wait(GUARDIAN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            stream.close()
+    try:
+        process.wait(GUARDIAN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _import_path() -> str:
