@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine whose caps can be set: the stand-in for NVIDIA's library and made-up powercap files, both with logs."""
+"""A machine whose caps can be set: a stand-in for NVIDIA's library and for powercap, both with logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def libraries(folder: Path) -> tuple[Path, Path]:
 
 
 def package(root: Path, number: int = 0, *, kind: str = "intel-rapl") -> Path:
-    """A CPU package with everything that a cap may move. Each file keeps its length: no write truncates it."""
+    """A CPU package with all that a cap may move. Each file keeps its length: no write truncates it."""
     folder = root / f"{kind}:{number}"
     folder.mkdir(parents=True)
     files = {

@@ -50,6 +50,17 @@ def test_two_hundred_times(first: int, cap_libraries: tuple[Path, Path], tmp_pat
     rounds(first, BATCH, path=tmp_path, libraries=cap_libraries)
 
 
+def test_a_round_finds_a_cap_that_stays(cap_libraries: tuple[Path, Path], tmp_path: Path) -> None:
+    """With worker and guardians dead and no next command, it must be found wanting."""
+    for number in range(10):
+        made = Machine.make(tmp_path / str(number), nvml_library=cap_libraries[0], shim=cap_libraries[1])
+        outcome = round_of(made, way="guardians and worker", seed=number, next_command=["true"])
+        if outcome.in_force:
+            assert "not as before" in outcome.wrong
+            return
+    pytest.fail("no round came while a cap was in force")
+
+
 def test_there_is_a_round_for_every_way() -> None:
     assert len(WAYS) <= FAST
     assert set(WAYS) > BY_THE_NEXT

@@ -35,7 +35,7 @@ def main(text: str) -> int:
     child()
     with stoppable():
         try:
-            repair(lease_folder(), say=sys.stderr.write)
+            repair(lease_folder(), say=print)
             with ExitStack() as put_back:
                 for knob in (CpuPowerLimit(), PowerLimit()):
                     knob.site = site

@@ -20,6 +20,11 @@ from joulelab.knobs.lease import LeaseFolder
 from tests.fakes.caps import CPU_LONG_UW, CPU_SHORT_UW, GPU_FOUND_MW, Machine
 
 GPU_W, CPU_W = 300, 120
+LEGAL = {
+    "constraint_0_power_limit_uw": (CPU_W * 1_000_000, CPU_LONG_UW),
+    "constraint_1_power_limit_uw": (CPU_W * 1_000_000, CPU_SHORT_UW),
+    "enabled": (0, 1),
+}
 HOLD_S = 0.3
 LIMIT_S = 2.0  # from the death of the worker until all is as it was, where a guardian or the worker does it
 WAYS = (
@@ -199,13 +204,8 @@ def _wrong(machine: Machine, before: dict[str, int], back_s: float | None, *, wa
         return f"left behind: {left}"
     if way == "restart" and (machine.gpu_log() or machine.cpu_log()):
         return "something was set after the machine had started again"
-    strange = [row for row in machine.gpu_log() if row[1] not in {GPU_FOUND_MW, GPU_W * 1000}]
-    legal = {"power_limit_uw": {CPU_W * 1_000_000, CPU_LONG_UW, CPU_SHORT_UW}, "enabled": {0, 1}}
-    for name, value in machine.cpu_log():
-        if value not in legal.get(
-            name.rpartition("/")[2].partition("_")[2].partition("_")[2] or "enabled", set()
-        ):
-            strange.append((name, value))  # type: ignore[arg-type]
+    strange = [f"board {b}: {mw}" for b, mw in machine.gpu_log() if mw not in {GPU_FOUND_MW, GPU_W * 1000}]
+    strange += [f"{f} = {v}" for f, v in machine.cpu_log() if v not in LEGAL.get(Path(f).name, ())]
     return f"set in between: {strange}" if strange else ""
 
 
