@@ -11,13 +11,16 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from joulelab.knobs.lease import LeaseFolder
 from tests.fakes.caps import CPU_LONG_UW, CPU_SHORT_UW, GPU_FOUND_MW, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GPU_W, CPU_W = 300, 120
 LEGAL = {

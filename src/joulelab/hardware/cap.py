@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from joulelab.errors import SensorError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from joulelab.hardware.device import Limits, Problem
 
 # A device rounds what it is told. Nearer than this is the same cap.
@@ -29,6 +31,7 @@ class Cap:
     name = ""
     kind = ""
     simulated = False
+    turn: Path | None = None  # a file that a helper process of `write` keeps locked (flock) while it works
 
     def limits(self) -> Limits:
         """In force, default, lowest, highest. A default or highest of 0: the device does not tell."""

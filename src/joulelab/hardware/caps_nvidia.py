@@ -7,9 +7,12 @@ lower, and putting its value back would make it the users' own.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from joulelab.errors import SensorError
@@ -142,14 +145,7 @@ class NvidiaCap(Cap):
             # Without a password or not at all: nobody is there to type one.
             command = ["sudo", "-n", program, "-i", self.uuid, "-pl", f"{power_w:.15g}"]
             try:
-                done = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=SUDO_S,
-                    check=False,
-                )
+                done = self._run(command)
             except (OSError, subprocess.TimeoutExpired) as error:
                 said = str(error)
             else:
@@ -163,6 +159,30 @@ class NvidiaCap(Cap):
             "the run; or adds with visudo (sudo 1.9.10 or newer) the line\n"
             f"  {_user()} {ALLOWED.format(program=program or '/usr/bin/nvidia-smi')}",
         )
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """If this process is killed, the command goes on, and sets the cap after everything was put back.
+
+        So its input is the locked file, one of the three descriptors that sudo leaves open: whoever puts back
+        back waits until nobody holds that lock.
+        """
+        with (self.turn or Path(os.devnull)).open("ab+") as turn:
+            if self.turn:
+                fcntl.flock(turn, fcntl.LOCK_SH)
+            process = subprocess.Popen(
+                command, stdin=turn, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        try:
+            out, err = process.communicate(timeout=SUDO_S)
+        except subprocess.TimeoutExpired:
+            with suppress(OSError):  # it runs as root: it cannot be killed from here
+                process.kill()
+            raise
+        except BaseException:
+            # Asked to stop. It ends by itself in a moment, and then what it did can be undone.
+            process.wait(SUDO_S)
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _board(nvml: Nvml, index: int, handle: Any) -> Board:

@@ -49,6 +49,7 @@ def held(
 @contextmanager
 def _set(cap: Cap, power_w: float, *, folder: LeaseFolder, trial: str) -> Iterator[dict[str, Any]]:
     limits = cap.limits()
+    cap.turn = folder.turn(cap.uid)
     lease = Lease(
         vendor=cap.vendor,
         argument=cap.argument,
@@ -84,6 +85,7 @@ def _set(cap: Cap, power_w: float, *, folder: LeaseFolder, trial: str) -> Iterat
 
 
 def _undo(cap: Cap, lease: Lease, *, folder: LeaseFolder) -> None:
+    folder.wait_for_helpers(cap.uid)
     put_back(cap, lease)
     folder.remove(lease)
 

@@ -22,6 +22,7 @@ import os
 import re
 import socket
 import stat
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "JOULELAB_LEASES"
 SYSTEM = Path("/run/joulelab")
 SCHEMA = 1
+HELPER_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +153,26 @@ class LeaseFolder:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX)
                 got = True
             yield got
+        finally:
+            os.close(descriptor)
+
+    def turn(self, uid: str) -> Path:
+        """Locked by the helper processes that move the cap of this device."""
+        return self.path / f"{_slug(uid)}.turn"
+
+    def wait_for_helpers(self, uid: str) -> None:
+        """Until no helper of a holder that was killed is at work: it would undo what is put back."""
+        try:
+            descriptor = os.open(self.turn(uid), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return  # no helper has ever been started
+        until = time.monotonic() + HELPER_S
+        try:
+            while time.monotonic() < until:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                time.sleep(0.01)
         finally:
             os.close(descriptor)
 

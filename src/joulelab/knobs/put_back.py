@@ -13,6 +13,8 @@ from joulelab.errors import JouleLabError, RecordError, SensorError
 from joulelab.hardware.find_caps import reopen
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from joulelab.hardware.cap import Cap
     from joulelab.knobs.lease import Lease, LeaseFolder
 
@@ -50,9 +52,10 @@ def put_back(cap: Cap, lease: Lease) -> list[str]:
     return left
 
 
-def put_back_from_file(lease: Lease) -> list[str]:
+def put_back_from_file(lease: Lease, *, turn: Path) -> list[str]:
     """The same, from the lease alone."""
     cap = reopen(lease.vendor, lease.argument, lease.uid)
+    cap.turn = turn
     try:
         return put_back(cap, lease)
     finally:
@@ -103,7 +106,8 @@ def settle(folder: LeaseFolder, lease: Lease, *, say: Say) -> bool:
             f"{folder.file(lease.uid)} belongs to another user: {lease.holder()}",
             cure="that user runs `joulelab caps restore`; as root: runuser -u USER -- joulelab caps restore",
         )
-    left = put_back_from_file(lease)
+    folder.wait_for_helpers(lease.uid)
+    left = put_back_from_file(lease, turn=folder.turn(lease.uid))
     folder.remove(lease)
     for words in left:
         say(words)
