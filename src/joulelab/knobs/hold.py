@@ -39,7 +39,7 @@ def held(
             lease = folder.read(cap.uid)
             if lease is not None:
                 settle(folder, lease, say=say)
-        stack.enter_context(_guardian(folder))
+        stack.enter_context(_guardian(folder, [cap.uid for cap, _ in ordered]))
         rows = []
         for cap, power_w in ordered:
             rows.append(stack.enter_context(_set(cap, power_w, folder=folder, trial=trial)))
@@ -123,7 +123,7 @@ def _twice(action: Callable[[], object]) -> None:
 
 
 @contextmanager
-def _guardian(folder: LeaseFolder) -> Iterator[None]:
+def _guardian(folder: LeaseFolder, uids: Sequence[str]) -> Iterator[None]:
     """A process that puts back what this one leaves; it watches before anything is changed."""
     folder.make()
     pid = os.getpid()
@@ -149,7 +149,8 @@ def _guardian(folder: LeaseFolder) -> Iterator[None]:
         # It is let go only when nothing is left to put back. An exception that came between two steps, or a
         # device that did not let itself be put back, leaves a lease: the guardian then stays until this
         # process has ended, and tries.
-        if not any(lease.pid == pid and lease.holder_lives() for lease in folder.leases()):
+        left = [lease for uid in uids if (lease := folder.read(uid)) and lease.pid == pid]
+        if not left:
             _let_go(process)
 
 
