@@ -18,6 +18,7 @@ from rich.table import Table
 from joulelab.analysis.order import in_order
 from joulelab.analysis.trials import PHASES, TYPES, trials
 from joulelab.errors import RecordError
+from joulelab.report import caps
 from joulelab.report.machine import machines, model_error
 from joulelab.report.numbers import UNKNOWN, duration, quantity, relative, setting, settings, share
 
@@ -202,6 +203,7 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
         lines.append("energies of different sources stand in this table: compare only those of one source")
     if any(row["simulated"] for row in rows):
         lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
+    lines += caps.notes(records)[:MOST_NOTES]
     flags = Counter(flag for row in rows for flag in row["flags"] if not flag.startswith("simulated"))
     lines += [
         f"note ({count} of {len(rows)} trials): {flag}" for flag, count in flags.most_common(MOST_NOTES)

@@ -16,6 +16,9 @@ import torch
 
 from joulelab.errors import InputError, JouleLabError, TrialError
 from joulelab.knobs import KNOBS
+from joulelab.knobs.knob import Site, to_log
+from joulelab.knobs.lease import lease_folder
+from joulelab.knobs.put_back import repair
 from joulelab.meter import owner
 from joulelab.meter.meter import Meter
 from joulelab.records import plugin, provenance, store
@@ -89,8 +92,15 @@ def _run(
     }
     with ExitStack() as put_back:
         # ---- what may be refused is refused before anything is measured ------------------------------------
-        for name, value in knobs.items():
-            _apply(name, value, put_back)
+        repair(lease_folder(), say=to_log)  # a cap that a killed trial left would be in these figures
+        turned = put_back.enter_context(ExitStack())
+        site = Site(
+            devices=spec.devices,
+            trial=str(folder.path.absolute()),
+            say=lambda words: _say(words, on_progress=on_progress),
+        )
+        # In one order for all workloads: two trials that cap the same devices must not wait for each other.
+        settings = [row for name in sorted(knobs) for row in _apply(name, knobs[name], turned, site=site)]
         precision = str(knobs.get("precision", "fp32"))
         setting = Setting(
             parameters=parameters,
@@ -114,6 +124,7 @@ def _run(
             idle=idle,
             torch_device=_device_name(setting.device),
             torch_threads=torch.get_num_threads(),
+            settings=settings,
         )
         metrics = store.Lines(folder.metrics, kind="metrics")
         put_back.callback(metrics.close)
@@ -128,7 +139,12 @@ def _run(
                         ending.reason = f"repeat {repeat.index}: {repeat.reason}"
                         break  # the trial enters no comparison any more
         finally:
-            ending.total = whole.measurement
+            # What was changed on the machine goes back before anything that takes time: whoever stops a job
+            # kills it soon after asking.
+            try:
+                turned.close()
+            finally:
+                ending.total = whole.measurement
 
 
 def jobs(spec: TrialSpec, *, workload: type[Workload], setting: Setting, precision: str) -> list[Job]:
@@ -151,8 +167,10 @@ def jobs(spec: TrialSpec, *, workload: type[Workload], setting: Setting, precisi
     ]
 
 
-def _apply(name: str, value: Scalar, put_back: ExitStack) -> None:
+def _apply(name: str, value: Scalar, put_back: ExitStack, *, site: Site) -> list[dict[str, Any]]:
+    """Turn one knob; what it found and set, for the record."""
     knob: Knob = plugin.load(KNOBS, name, what="knob")()
+    knob.site = site
     value = knob.check(value)
     refused = knob.available(value)
     if refused:
@@ -160,6 +178,12 @@ def _apply(name: str, value: Scalar, put_back: ExitStack) -> None:
             refused, cure="leave this setting out of the study, or run it where the device has it"
         )
     put_back.enter_context(knob.applied(value))
+    return knob.told()
+
+
+def _say(words: str, *, on_progress: Tell) -> None:
+    to_log(words)
+    on_progress({"phase": words})
 
 
 def _data(folder: TrialFolder) -> Path:
