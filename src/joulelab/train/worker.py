@@ -25,6 +25,7 @@ from joulelab.records import plugin, provenance, store
 from joulelab.records.layout import SCHEMA, StudyFolder, TrialFolder
 from joulelab.records.measurement import Measurement
 from joulelab.records.trial import Repeat, TrialSpec, result_of
+from joulelab.train.fitting import fitting, ran_out
 from joulelab.train.inference import run_inference
 from joulelab.train.job import Job, Tell
 from joulelab.train.loop import run_repeat
@@ -50,16 +51,16 @@ class _Ending(msgspec.Struct):
     exit_code: int = 0
     total: Measurement | None = None
     repeats: list[Repeat] = []
+    job: Any = None  # the Job that ran last
 
 
 def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..., Meter] = Meter) -> int:
     """Run the trial of `folder` in this process. What came of it stands in the folder."""
     ending = _Ending()
-    batch_size: Scalar | None = None
+    out_of_memory = False
     with stoppable() as stopping:
         try:
             spec = store.read_json(folder.spec, TrialSpec)
-            batch_size = spec.knobs.get("batch_size")
             _run(folder, spec, ending, on_progress=on_progress, open_meter=open_meter)
         except Stopped as stopped:
             ending.state, ending.reason, ending.exit_code = "interrupted", str(stopped), stopped.exit_code
@@ -67,9 +68,12 @@ def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..
             ending.state, ending.reason, ending.exit_code = "failed", str(error), 1
         except Exception as error:  # noqa: BLE001  whatever a workload raises ends its trial, in words, and no other
             traceback.print_exc()
-            words = _out_of_memory(error, batch_size=batch_size) or _out_of_room(error)
-            words = words or f"{type(error).__name__}: {error}"
+            words = _out_of_room(error) or f"{type(error).__name__}: {error}"
             ending.state, ending.reason, ending.exit_code = "failed", words, 1
+            out_of_memory = ran_out(error)
+        if out_of_memory:
+            # Not inside `except`: there the error still holds what has to be given back.
+            ending.reason = _too_large(ending.job)
         stopping.over = True  # what was measured is written down first
         _write(folder, ending)
     return ending.exit_code
@@ -133,6 +137,7 @@ def _run(
         try:
             with whole:
                 for job in jobs(spec, workload=workload, setting=setting, precision=precision):
+                    ending.job = job
                     repeat = run(job, meter=meter, on_epoch=metrics.append, on_progress=on_progress)
                     ending.repeats.append(repeat)
                     if not repeat.valid:
@@ -197,14 +202,21 @@ def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _out_of_memory(error: Exception, *, batch_size: Scalar | None) -> str:
-    """The usual words for the usual cure; empty where it is another failure."""
-    torch_said = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    if not (torch_said or isinstance(error, MemoryError | torch.OutOfMemoryError)):
-        return ""
-    if not isinstance(batch_size, int) or batch_size < 2:
+def _too_large(job: Job | None) -> str:
+    """What to do about memory that was not enough: the batch that fits, tried out."""
+    batch_size = job.setting.knobs.get("batch_size") if job is not None else None
+    if job is None or not isinstance(batch_size, int) or batch_size < 2:
         return "out of memory"
-    return f"out of memory at batch_size = {batch_size}: try batch_size = {batch_size // 2}"
+    said = f"out of memory at batch_size = {batch_size}"
+    try:
+        fits = fitting(job) if job.setting.knobs.get("task") != "inference" else None
+    except Stopped:
+        fits = None  # whoever asked to stop is not made to wait for advice
+    if fits is None:
+        return f"{said}: try batch_size = {batch_size // 2}"
+    if not fits:
+        return f"{said}, and batch_size = 1 does not fit either: take a smaller network, or another precision"
+    return f"{said}: batch_size = {fits} fits"
 
 
 def _out_of_room(error: Exception) -> str:
