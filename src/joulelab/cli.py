@@ -34,6 +34,9 @@ app = typer.Typer(
 data = typer.Typer(help="Files to train on.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data, name="data")
 
+caps = typer.Typer(help="Power caps that trials set on this machine.", rich_markup_mode=None)
+app.add_typer(caps, name="caps")
+
 DevicesOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,6 +69,7 @@ def _open_streams() -> None:
 
 @app.callback(invoke_without_command=True)
 def version(
+    context: typer.Context,
     *,
     show: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)
@@ -77,6 +81,11 @@ def version(
 
         print(joulelab.__version__)
         raise typer.Exit
+    if context.invoked_subcommand not in {None, "caps"}:
+        from joulelab.knobs import put_back
+        from joulelab.knobs.lease import lease_folder
+
+        put_back.repair(lease_folder(), say=_warn)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
@@ -334,6 +343,41 @@ def cache(
     if clear:
         files, size = cache_folder.clear(found)
         print(f"removed {files} files, {quantity(size, 'B')}")
+
+
+@caps.callback(invoke_without_command=True)
+def caps_default(context: typer.Context) -> None:
+    """Power caps that trials set on this machine. Without a command: show them."""
+    if context.invoked_subcommand is None:
+        caps_show(device=None)
+
+
+@caps.command("show")
+def caps_show(*, device: DevicesOption = None) -> None:
+    """Show the cap of each device: in force, range, who holds it, what a trial that was killed left."""
+    from joulelab.hardware.find_caps import find_caps
+    from joulelab.knobs.lease import lease_folder
+    from joulelab.report import caps as report
+
+    found = find_caps("", tuple(device or ()))
+    print(report.text(found, folder=lease_folder()))
+    found.close()
+
+
+@caps.command("restore")
+def caps_restore() -> None:
+    """Put back what trials that were killed left, as every command does; 1 if something could not be.
+
+    Caps of trials that run are left alone. For administrators: a line of a scheduler's epilog.
+    """
+    from joulelab.knobs import put_back
+    from joulelab.knobs.lease import lease_folder
+
+    sys.exit(0 if put_back.repair(lease_folder(), say=print) else 1)
+
+
+def _warn(words: str) -> None:
+    print(f"joulelab: {words}", file=sys.stderr)
 
 
 setattr(run, "__signature__", _run_signature())  # noqa: B010  typer reads the flags from here

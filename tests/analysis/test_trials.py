@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from joulelab.analysis.trials import TYPES, trials, varying
 from joulelab.records import store
-from joulelab.records.trial import Result
+from joulelab.records.trial import Repeat, Result
 from tests.analysis.records import cost, repeat, write
 
 if TYPE_CHECKING:
@@ -150,3 +151,37 @@ def test_flags_of_repeats_are_gathered_once(tmp_path: Path) -> None:
 
 def test_records_helper_gives_every_measurement_its_error() -> None:
     assert cost(None).energy_error_j is None
+
+
+def test_energy_to_a_target_is_that_of_the_repeats_that_all_reached_it(tmp_path: Path) -> None:
+    def asked(index: int, energy_j: float, *, reached: bool) -> Repeat:
+        given = {"target": "val_accuracy >= 0.9", "reached": reached}
+        return msgspec.structs.replace(repeat(index, energy_j), **given)
+
+    reached = write(tmp_path / "a", {"x": 1}, asked(1, 90.0, reached=True), asked(2, 110.0, reached=True))
+    missed = write(tmp_path / "b", {"x": 2}, asked(1, 90.0, reached=True), asked(2, 110.0, reached=False))
+    without = write(tmp_path / "c", {"x": 3}, repeat(1, 100.0))
+    rows = trials([reached, missed, without]).to_dicts()
+    assert [row["to_target_j"] for row in rows] == [100.0, None, None]
+    assert [row["to_target_epochs"] for row in rows] == [2.0, None, None]
+    assert [row["missed_target"] for row in rows] == [0, 1, None]
+    assert rows[0]["to_target_ci_j"] == rows[0]["energy_ci_j"]
+
+
+def test_waiting_is_a_share_of_the_training_phase(tmp_path: Path) -> None:
+    waited = [msgspec.structs.replace(repeat(k, 100.0), waiting_s=s) for k, s in ((1, 0.5), (2, 1.0))]
+    known, unknown = write(tmp_path / "a", {}, *waited), write(tmp_path / "b", {"x": 1}, repeat(1, 100.0))
+    rows = trials([known, unknown]).to_dicts()
+    # The training phase of these repeats has 5 s and 50 J.
+    assert rows[0]["waiting_share"] == pytest.approx(0.15)
+    assert rows[0]["waiting_j"] == pytest.approx(7.5)
+    assert rows[1]["waiting_share"] is None
+    assert rows[1]["waiting_j"] is None
+
+
+def test_a_picture_of_an_inference_costs_its_pass_and_not_its_loading(tmp_path: Path) -> None:
+    phases = {"load": cost(40.0), "inference": cost(20.0)}
+    passed = msgspec.structs.replace(repeat(1, 100.0), phases=phases, samples=10, task="inference")
+    row = trials([write(tmp_path / "a", {}, passed)]).to_dicts()[0]
+    assert row["j_per_sample"] == 2.0
+    assert (row["evaluate_share"], row["train_share"], row["waiting_share"]) == (0.2, None, None)

@@ -2,6 +2,7 @@
 // A stand-in for libnvidia-ml.so.1: boards whose power is a square wave of CLOCK_MONOTONIC, or what the file
 // named by FAKENVML_LOAD says: lines "seconds watts", each holding until the next one, read anew when it has grown.
 // FAKENVML_CONFIG names a file of "key value" lines, read at every nvmlInit; the keys are the fields of `config`.
+#include <fcntl.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
        DRIVER_NOT_LOADED = 9, LOST = 15 };
@@ -16,6 +18,7 @@ enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION 
 static struct {
     double gpus, arch, cc_major, cc_minor, high_w, low_w, high_s, low_s, counter_s, sample_s;
     double has_counter, has_samples, has_average, has_limits, board_scope, has_memory, no_permission, init_error;
+    double may_set, set_ms, ignores_cap, other_limit_w;
     double lost_after_s, mig, mixed, min_w, max_w, default_w, now_w, base_mj, read_ms;
     double sample_window_ms, sample_lag_ms, instant_ms, counter_sees, virtualization;
 } config;
@@ -29,7 +32,9 @@ static const struct { const char *name; double *place; double standard; } keys[]
     {"has_limits", &config.has_limits, 1}, {"board_scope", &config.board_scope, 1},
     {"has_memory", &config.has_memory, 1}, {"no_permission", &config.no_permission, 0},
     {"init_error", &config.init_error, 0}, {"lost_after_s", &config.lost_after_s, 1e18}, {"mig", &config.mig, 0},
-    {"mixed", &config.mixed, 0}, {"min_w", &config.min_w, 200}, {"max_w", &config.max_w, 700},
+    {"mixed", &config.mixed, 0},
+    {"may_set", &config.may_set, 1}, {"set_ms", &config.set_ms, 0}, {"ignores_cap", &config.ignores_cap, 0},
+    {"other_limit_w", &config.other_limit_w, 1e9}, {"min_w", &config.min_w, 200}, {"max_w", &config.max_w, 700},
     {"default_w", &config.default_w, 700}, {"now_w", &config.now_w, 500}, {"base_mj", &config.base_mj, 0}, {"read_ms", &config.read_ms, 0},
     {"sample_window_ms", &config.sample_window_ms, 40}, {"sample_lag_ms", &config.sample_lag_ms, 15},
     {"instant_ms", &config.instant_ms, 0}, {"counter_sees", &config.counter_sees, 1},
@@ -84,6 +89,22 @@ static double energy_j(double t) {  // since time zero, or since the file's firs
                                        : config.high_s * config.high_w + (x - config.high_s) * config.low_w;
     return turns * (config.high_s * config.high_w + config.low_s * config.low_w) + partial;
 }
+
+// Caps. CONFIG.setters is a log of every call that set or tried to set one: "monotonic_s pid board mW result".
+// It is the state too, so any number of processes agree, and no kill can come between the two.
+static double cap_w(int board) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s.setters", getenv("FAKENVML_CONFIG") ? getenv("FAKENVML_CONFIG") : "");
+    double t, now = config.now_w;
+    unsigned pid, mw;
+    int b, result;
+    FILE *file = fopen(path, "r");
+    while (file && fscanf(file, "%lf %u %d %u %d", &t, &pid, &b, &mw, &result) == 5)
+        if (b == board && !result && !config.ignores_cap) now = mw / 1e3;
+    if (file) fclose(file);
+    return now;
+}
+static double in_force_w(int board) { return fmin(cap_w(board), config.other_limit_w); }
 
 static double mean_w(double a, double b) { return (energy_j(b) - energy_j(a)) / (b - a); }
 
@@ -224,7 +245,7 @@ int nvmlDeviceGetFieldValues(Board *b, int count, Field *fields) {
             watts = config.instant_ms ? mean_w(t - config.instant_ms / 1e3, t) : 1e6;  // whoever integrates it shall see it
         } else if (config.has_limits && f->field >= 187 && f->field <= 190 && f->scope == 0) {
             watts = f->field == 187 ? config.min_w : f->field == 188 ? config.max_w
-                  : f->field == 189 ? config.default_w : config.now_w;
+                  : f->field == 189 ? config.default_w : in_force_w(b->index);
         }
         if (watts >= 0) f->result = OK, f->value.u = (unsigned)(watts * 1e3);
     }
@@ -236,7 +257,21 @@ int nvmlDeviceGetPowerManagementLimitConstraints(Board *b, unsigned *min, unsign
     return OK;
 }
 int nvmlDeviceGetPowerManagementDefaultLimit(Board *b, unsigned *out) { (void)b; *out = (unsigned)(config.default_w * 1e3); return OK; }
-int nvmlDeviceGetEnforcedPowerLimit(Board *b, unsigned *out) { (void)b; *out = (unsigned)(config.now_w * 1e3); return OK; }
+int nvmlDeviceGetEnforcedPowerLimit(Board *b, unsigned *out) { *out = (unsigned)(in_force_w(b->index) * 1e3); return OK; }
+int nvmlDeviceGetPowerManagementLimit(Board *b, unsigned *out) { CHECK; *out = (unsigned)round(cap_w(b->index) * 1e3); return OK; }
+int nvmlDeviceSetPowerManagementLimit(Board *b, unsigned mw) {
+    CHECK;
+    int result = !config.may_set && !getenv("FAKENVML_IS_ROOT") ? NO_PERMISSION
+               : mw < config.min_w * 1e3 || mw > config.max_w * 1e3 ? INVALID : OK;
+    char path[4096], line[128];
+    snprintf(path, sizeof path, "%s.setters", getenv("FAKENVML_CONFIG"));
+    if (config.set_ms) nanosleep(&(struct timespec){0, (long)(config.set_ms * 1e6)}, NULL);
+    int n = snprintf(line, sizeof line, "%.6f %d %d %u %d\n", clock_s(CLOCK_MONOTONIC), getpid(), b->index, mw, result);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (fd < 0 || write(fd, line, (size_t)n) != n) result = 999;
+    close(fd);
+    return result;
+}
 
 // What other energy meters ask for before they look at energy.
 int nvmlDeviceGetMemoryInfo(Board *b, unsigned long long *out) {  // total, free, used

@@ -8,6 +8,7 @@ import contextlib
 import pytest
 import torch
 
+from joulelab.hardware import nvidia_capability
 from joulelab.knobs.precision import PrecisionKnob
 
 
@@ -58,3 +59,22 @@ def test_a_gpu_of_another_vendor_has_neither_of_nvidias_formats(monkeypatch: pyt
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     said = {value: PrecisionKnob().available(value) for value in PrecisionKnob.parameter.choices}
     assert {value for value, words in said.items() if words} == {"tf32", "fp8"}
+
+
+@pytest.mark.parametrize(
+    ("found", "refused"),
+    [
+        (("", None), "tf32 fp8"),
+        (("a card", None), ""),
+        (("a card", (7, 0)), "tf32 bf16 fp8"),
+        (("a card", (8, 6)), "fp8"),
+        (("a card", (9, 0)), ""),
+    ],
+    ids=str,
+)
+def test_planning_refuses_what_the_driver_says_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[str, tuple[int, int] | None], refused: str
+) -> None:
+    monkeypatch.setattr(nvidia_capability, "capability", lambda: found)
+    said = {value: PrecisionKnob().refused_here(value) for value in PrecisionKnob.parameter.choices}
+    assert {value for value, words in said.items() if words} == set(refused.split())

@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from joulelab.errors import InputError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from joulelab.records.parameter import Scalar
     from joulelab.records.store import TrialRecord
+    from joulelab.records.trial import Repeat
 
 
 def demo(path: Path, **total: Any) -> list[TrialRecord]:
@@ -168,3 +170,21 @@ def test_trials_of_different_workloads_go_by_their_names(tmp_path: Path) -> None
     store.write_json(command.folder.spec, spec)
     shown = text([trained, store.TrialRecord(command.folder)], width=80)
     assert [line.split()[0] for line in shown.splitlines() if "100" in line] == ["ran", "trained"]
+
+
+def test_waiting_and_the_target_have_their_columns_where_they_are_known(tmp_path: Path) -> None:
+    def asked(index: int, *, reached: bool) -> Repeat:
+        given = {"target": "val_accuracy >= 0.9", "reached": reached, "waiting_s": 0.1}
+        return msgspec.structs.replace(repeat(index, 1000.0), **given)
+
+    records = [
+        write(tmp_path / str(size), {"batch_size": size}, asked(1, reached=True), asked(2, reached=size > 1))
+        for size in (1, 2)
+    ]
+    shown = text(records, width=120)
+    missed, reached = (line for line in shown.splitlines() if " kJ" in line and "±" in line)
+    assert "missed" in missed
+    assert "1.00 kJ 2 ep" in reached
+    assert "2.0" in reached, "0.1 s of 5 s"
+    assert "target not reached in 1 of 2 repeats, so there is no energy to it: batch_size=1" in shown
+    assert "to\ntarget" not in text([write(tmp_path / "c", {}, repeat(1, 1.0))])

@@ -22,7 +22,7 @@ from joulelab.records.layout import StudyFolder, TrialFolder
 from joulelab.records.trial import Result, TrialSpec
 from joulelab.train import worker
 from joulelab.train.worker import jobs, run_trial
-from tests.train.train_parts import KNOBS, FakeMeter, Killed, Toy, setting
+from tests.train.train_parts import KNOBS, FakeMeter, Killed, Toy, job, setting
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,7 +133,12 @@ def test_fp16_steps_that_are_all_skipped_make_the_trial_invalid(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("workload", "words"),
     [
-        ("TooBig", "out of memory at batch_size = 8: try batch_size = 4"),
+        (
+            "TooBig",
+            "out of memory at batch_size = 8, and batch_size = 1 does not fit either: take a smaller "
+            "network, or another precision",
+        ),
+        ("TooBigForFour", "out of memory at batch_size = 8: batch_size = 2 fits"),
         ("Wrong", "ValueError: a user's mistake"),
     ],
 )
@@ -147,20 +152,11 @@ def test_a_failure_is_told_in_words(tmp_path: Path, workload: str, words: str) -
     assert meter.closed
 
 
-@pytest.mark.parametrize(
-    ("error", "batch_size", "words"),
-    [
-        (MemoryError(), 64, "out of memory at batch_size = 64: try batch_size = 32"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 3, "try batch_size = 1"),
-        (torch.OutOfMemoryError("CUDA"), 1, "out of memory"),
-        (torch.OutOfMemoryError("CUDA"), None, "out of memory"),
-        (RuntimeError("shapes differ"), 64, ""),
-    ],
-)
-def test_out_of_memory_comes_in_several_forms(error: Exception, batch_size: int | None, words: str) -> None:
-    told = worker._out_of_memory(error, batch_size=batch_size)
-    assert told.endswith(words)
-    assert bool(told) == bool(words)
+def test_where_no_batch_can_be_tried_half_of_it_is_the_advice() -> None:
+    assert worker._too_large(None) == "out of memory"
+    assert worker._too_large(job(batch_size=1)) == "out of memory"
+    said = worker._too_large(job(batch_size=8, task="inference"))
+    assert said == "out of memory at batch_size = 8: try batch_size = 4"
 
 
 @pytest.mark.parametrize(

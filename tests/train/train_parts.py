@@ -180,6 +180,15 @@ class TooBig(Toy):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 12.00 GiB")
 
 
+class TooBigForFour(Toy):
+    """Has memory for two samples, and no more."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        if len(batch[1]) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 12.00 GiB")
+        return super().loss(model, batch)
+
+
 class Wrong(Toy):
     def loss(self, model: nn.Module, batch: Any) -> Step:
         raise ValueError("a user's mistake")

@@ -19,6 +19,7 @@ from joulelab.records.trial import Repeat, Result, TrialSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from joulelab.records.measurement import Measurement
     from joulelab.records.store import TrialRecord
 
 PHASES = ("load", "train", "evaluate")
@@ -39,6 +40,12 @@ TYPES: dict[str, Any] = {
     "accuracy_ci": pl.Float64,
     "samples": pl.Int64,
     "j_per_sample": pl.Float64,
+    "to_target_j": pl.Float64,
+    "to_target_ci_j": pl.Float64,
+    "to_target_epochs": pl.Float64,
+    "missed_target": pl.Int64,
+    "waiting_share": pl.Float64,
+    "waiting_j": pl.Float64,
     "load_share": pl.Float64,
     "train_share": pl.Float64,
     "evaluate_share": pl.Float64,
@@ -147,6 +154,8 @@ def _figures(result: Result) -> dict[str, Any]:
         "accuracy": mean(accuracies),
         "accuracy_ci": half_width(accuracies),
         "samples": round(mean([repeat.samples for repeat in repeats]) or 0) or None,
+        **_waiting(repeats),
+        **_target(repeats),
     }
     if figures["source"] == "mixed":
         figures["flags"] = [*flags, "its repeats have energies of different sources, so there is no mean"]
@@ -162,23 +171,62 @@ def _energy(repeats: Sequence[Repeat]) -> dict[str, Any]:
     total_j = sum(energies)
     time_s = sum(repeat.total.time_s for repeat in repeats)
     samples = sum(repeat.samples for repeat in repeats)
+    # What a picture costs to recognise does not depend on what loading cost; what it costs to learn does.
+    passes = known(_part(repeat, "inference", repeat.total).energy_j for repeat in repeats)
     return {
         "energy_j": mean(energies),
         "energy_ci_j": half_width(energies),
         # Bounds may all point the same way, so their mean bounds the error of the mean.
         "energy_error_j": mean(errors) if errors is not None else None,
         "power_w": total_j / time_s if time_s > 0 else None,
-        "j_per_sample": total_j / samples if samples else None,
+        "j_per_sample": sum(passes) / samples if samples and passes else None,
         **{f"{phase}_share": _share(repeats, phase, total_j=total_j) for phase in PHASES},
     }
 
 
 def _share(repeats: Sequence[Repeat], phase: str, *, total_j: float) -> float | None:
-    of_phase = [repeat.phases[phase] for repeat in repeats if phase in repeat.phases]
+    # The passes of an inference stand where evaluations stand elsewhere.
+    names = (phase, "inference") if phase == "evaluate" else (phase,)
+    of_phase = [repeat.phases[name] for repeat in repeats for name in names if name in repeat.phases]
     energies = known(measurement.energy_j for measurement in of_phase)
     if not energies or len(energies) != len(repeats) or total_j <= 0:
         return None
     return sum(energies) / total_j
+
+
+def _part(repeat: Repeat, phase: str, otherwise: Measurement) -> Measurement:
+    return repeat.phases.get(phase, otherwise)
+
+
+def _waiting(repeats: Sequence[Repeat]) -> dict[str, float | None]:
+    """Of the training phase, the time spent waiting for data; its joules are that share of the phase's.
+
+    A device draws less while it waits, so those joules are the most that waiting can have cost.
+    """
+    trained = [(repeat.waiting_s, repeat.phases.get("train")) for repeat in repeats]
+    if any(waited is None or phase is None or phase.time_s <= 0 for waited, phase in trained):
+        return {}
+    shares = [(waited or 0.0) / phase.time_s for waited, phase in trained if phase is not None]
+    energies = known(phase.energy_j for _, phase in trained if phase is not None)
+    joules = [share * energy for share, energy in zip(shares, energies or [], strict=False)]
+    return {"waiting_share": mean(shares), "waiting_j": mean(joules) if energies else None}
+
+
+def _target(repeats: Sequence[Repeat]) -> dict[str, float | int | None]:
+    """What it cost to reach the target. Where a repeat missed it there is no such figure."""
+    asked = [repeat for repeat in repeats if repeat.reached is not None]
+    if not asked:
+        return {}
+    missed = sum(not repeat.reached for repeat in asked)
+    energies = known(repeat.total.energy_j for repeat in asked)
+    if missed or len({repeat.total.source for repeat in asked}) > 1:
+        return {"missed_target": missed}
+    return {
+        "missed_target": 0,
+        "to_target_epochs": mean([repeat.epochs for repeat in asked]),
+        "to_target_j": mean(energies) if energies else None,
+        "to_target_ci_j": half_width(energies) if energies else None,
+    }
 
 
 def known(values: Any) -> list[float] | None:

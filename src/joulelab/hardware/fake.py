@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 
 from joulelab.errors import InputError, SensorError
 from joulelab.hardware.device import Device, Found, Limits, Problem, Sample, Traits
+from joulelab.hardware.fake_cap import CapLog, CappedLoad
 from joulelab.hardware.loads import Load, Square, noise
 
 SENSORS = ("counter", "buffer", "power")
@@ -75,6 +76,7 @@ class Fake(Device):
         uid: str = "gpu:fake-0",
         kind: str = "gpu",
         cap: Limits | None = None,
+        cap_log: CapLog | None = None,
         seed: int = 0,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -85,6 +87,8 @@ class Fake(Device):
         self.name = f"simulated {kind} {uid.rpartition('-')[2]}"
         self.scope = "simulated: a power curve that was given, not a measurement"
         self._cap = cap
+        self._cap_log = cap_log
+        self._drawn = CappedLoad(power, cap_log) if cap_log else power
         self._seed = seed
         self._clock = clock
         self._opened_s = clock() / 1e9
@@ -126,7 +130,7 @@ class Fake(Device):
 
     def truth_j(self, start_ns: int, end_ns: int) -> float:
         """What a perfect meter would say; no gain, no delay."""
-        return self.load.integral_j(start_ns / 1e9, end_ns / 1e9)
+        return self._drawn.integral_j(start_ns / 1e9, end_ns / 1e9)
 
     def energy_j(self) -> float:
         period_s = self.traits.counter_period_s
@@ -141,7 +145,7 @@ class Fake(Device):
         update_s = self._update_s(k, period_s=period_s, jitter_s=s.counter_jitter_s)
         if update_s > now_s:
             update_s = self._update_s(k - 1, period_s=period_s, jitter_s=s.counter_jitter_s)
-        energy_j = s.gain * self.load.integral_j(0.0, update_s)
+        energy_j = s.gain * self._drawn.integral_j(0.0, update_s)
         if s.counter_unit_j:
             energy_j = math.floor(energy_j / s.counter_unit_j) * s.counter_unit_j
         return energy_j % s.counter_range_j if s.counter_range_j else energy_j
@@ -162,7 +166,7 @@ class Fake(Device):
             if stamp_ns > after_ns and oldest_s <= stamp_s <= newest_s:
                 centre_s = stamp_s - s.buffer_lag_s
                 half_s = s.buffer_window_s / 2
-                mean_w = self.load.mean_w(centre_s - half_s, centre_s + half_s)
+                mean_w = self._drawn.mean_w(centre_s - half_s, centre_s + half_s)
                 found.append(Sample(stamp_ns, s.gain * mean_w))
         return found
 
@@ -171,10 +175,10 @@ class Fake(Device):
         if period_s is None:
             return super().power_w()
         update_s = math.floor(self._now_s() / period_s) * period_s
-        return self.sensors.gain * self.load.mean_w(update_s - self.sensors.power_window_s, update_s)
+        return self.sensors.gain * self._drawn.mean_w(update_s - self.sensors.power_window_s, update_s)
 
     def limits(self) -> Limits | None:
-        return self._cap
+        return self._cap_log.limits() if self._cap_log else self._cap
 
     def _now_s(self) -> float:
         now_s = self._clock() / 1e9

@@ -12,6 +12,7 @@ from typing import Any
 from joulelab.errors import InputError, unknown
 from joulelab.hardware.device import Limits
 from joulelab.hardware.fake import Sensors
+from joulelab.hardware.fake_cap import CapLog
 from joulelab.hardware.loads import SHAPES, Load
 
 KINDS = ("gpu", "cpu", "dram", "node")
@@ -65,10 +66,16 @@ def _group(group: dict[str, Any], *, stem: str, file: str, first: int) -> list[d
             "uid": f"{uid}-{first + i}",
             "kind": kind,
             "cap": cap,
+            "cap_log": CapLog(_beside(file, f"{uid}-{first + i}"), cap) if cap else None,
             "seed": group.get("seed", 0) + first + i,
         }
         for i in range(count)
     ]
+
+
+def _beside(file: str, uid: str) -> Path:
+    """Where the caps of one device are noted."""
+    return Path(f"{file}.{uid.replace(':', '-').replace('/', '-')}.caps")
 
 
 def _load(group: dict[str, Any], *, file: str) -> Load:

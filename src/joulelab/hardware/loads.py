@@ -152,6 +152,23 @@ class Trace(Load):
         )
 
 
+def limited(load: Load, power_w: float) -> Load:
+    """The same load, cut off at `power_w`."""
+    pieces: list[Piece] = []
+    for length_s, from_w, to_w in load.pieces:
+        below, above = min(from_w, to_w), max(from_w, to_w)
+        if below < power_w < above:
+            # A slope that crosses the limit becomes a slope and a level piece.
+            crossing_s = length_s * (power_w - from_w) / (to_w - from_w)
+            pieces += [
+                (crossing_s, min(from_w, power_w), power_w),
+                (length_s - crossing_s, power_w, min(to_w, power_w)),
+            ]
+        else:
+            pieces.append((length_s, min(from_w, power_w), min(to_w, power_w)))
+    return Load(pieces, phase_s=load.phase_s)
+
+
 SHAPES: dict[str, type[Load]] = {
     "constant": Constant,
     "square": Square,

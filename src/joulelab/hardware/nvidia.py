@@ -239,7 +239,7 @@ def _look(nvml: Nvml, visible: str | None) -> Found:
     if not handles:
         none = Problem(vendor="nvidia", what="the driver knows no GPU", cure="look at `nvidia-smi -L`")
         return Found(problems=(none,))
-    choices, stop = select(visible, [_board(nvml, i, handle) for i, handle in enumerate(handles)])
+    choices, stop = select(visible, [board(nvml, i, handle) for i, handle in enumerate(handles)])
     devices: list[Device] = []
     problems = _visibility(nvml, handles, visible=visible, stop=stop, chosen=choices)
     for choice in choices:
@@ -263,7 +263,7 @@ def _look(nvml: Nvml, visible: str | None) -> Found:
     return Found(tuple(devices), tuple(problems))
 
 
-def _board(nvml: Nvml, index: int, handle: Any) -> Board:
+def board(nvml: Nvml, index: int, handle: Any) -> Board:
     mode = nvml.optional("nvmlDeviceGetMigMode", handle)
     slices: list[str] = []
     if mode and mode[0]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
+from joulelab.hardware import nvidia_capability
 from joulelab.knobs.knob import Knob
 from joulelab.records.parameter import Parameter, Scalar
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 # The least compute capability of an NVIDIA GPU that has the format in its hardware.
 LEAST = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
+CURE = "leave this precision out, or run where the device has it"
 ON_GPU_ONLY = ("tf32", "fp8")
 
 
@@ -26,6 +28,15 @@ class PrecisionKnob(Knob):
         choices=("fp64", "fp32", "tf32", "bf16", "fp16", "fp8"),
         help="arithmetic of the training; bf16 and fp16 are mixed with fp32, fp8 (linear layers) with bf16",
     )
+
+    def refused_here(self, value: Scalar) -> str:
+        if value not in LEAST:
+            return ""
+        gpu, found = nvidia_capability.capability()
+        if gpu and found is None:
+            return ""  # its driver does not tell: the trial itself will know
+        refused = lacking(str(value), gpu=gpu, capability=found)
+        return refused and f"{refused}\n{CURE}"
 
     def available(self, value: Scalar) -> str:
         import torch

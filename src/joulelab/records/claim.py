@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,9 +14,11 @@ import msgspec
 from joulelab.errors import RecordError
 from joulelab.records import store
 from joulelab.records.attempts import set_aside
+from joulelab.records.process import boot_id, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from joulelab.records.layout import TrialFolder
 
@@ -74,7 +75,7 @@ def is_alive(folder: TrialFolder) -> bool:
     here = this_process()
     if holder.host != here.host:
         return True
-    return holder.boot == here.boot and _started(holder.pid) == holder.started
+    return holder.boot == here.boot and started(holder.pid) == holder.started
 
 
 def is_locked(folder: TrialFolder) -> bool:
@@ -97,7 +98,7 @@ def is_locked(folder: TrialFolder) -> bool:
 
 def this_process() -> Holder:
     pid = os.getpid()
-    return Holder(host=socket.gethostname(), boot=_boot(), pid=pid, started=_started(pid))
+    return Holder(host=socket.gethostname(), boot=boot_id(), pid=pid, started=started(pid))
 
 
 @contextlib.contextmanager
@@ -117,18 +118,3 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _boot() -> str:
-    path = Path("/proc/sys/kernel/random/boot_id")
-    return path.read_text().strip() if path.exists() else ""
-
-
-def _started(pid: int) -> str:
-    """When the process started; empty when there is none. A zombie has ended: its work is over."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]

@@ -18,6 +18,7 @@ from rich.table import Table
 from joulelab.analysis.order import in_order
 from joulelab.analysis.trials import PHASES, TYPES, trials
 from joulelab.errors import RecordError
+from joulelab.report import caps
 from joulelab.report.machine import machines, model_error
 from joulelab.report.numbers import UNKNOWN, duration, quantity, relative, setting, settings, share
 
@@ -125,6 +126,19 @@ def _accuracy(row: Row) -> str:
     return UNKNOWN if row["accuracy"] is None else f"{row['accuracy']:.3f}"
 
 
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{100 * value:.1f}"
+
+
+def _to_target(row: Row) -> str:
+    """Joules to the target and in how many epochs; a target that was missed has none."""
+    if row["missed_target"]:
+        return "missed"
+    if row["to_target_j"] is None:
+        return UNKNOWN
+    return f"{quantity(row['to_target_j'], 'J')} {row['to_target_epochs']:.3g} ep"
+
+
 def _state(row: Row) -> str:
     return "invalid" if row["state"] == "done" and not row["valid"] else row["state"]
 
@@ -145,6 +159,8 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("accu-\nracy", _accuracy),
     ("J per\nsample", lambda row: quantity(row["j_per_sample"], "J")),
     ("load/\ntrain/\neval %", _shares),
+    ("wait\n%", lambda row: _percent(row["waiting_share"])),
+    ("to\ntarget", _to_target),
     ("n", lambda row: str(row["n"])),
     ("state", _state),
 )
@@ -154,6 +170,8 @@ SELDOM: dict[str, Callable[[Sequence[Row]], bool]] = {
     "spread": lambda rows: _known(rows, "energy_ci_j"),
     "accu-\nracy": lambda rows: _known(rows, "accuracy"),
     "J per\nsample": lambda rows: _known(rows, "j_per_sample"),
+    "wait\n%": lambda rows: _known(rows, "waiting_share"),
+    "to\ntarget": lambda rows: _known(rows, "missed_target"),
     "load/\ntrain/\neval %": lambda rows: any(_shares(row) != UNKNOWN for row in rows),
     "n": lambda rows: len(_ns(rows)) > 1,
     "state": lambda rows: any(_state(row) != "done" for row in rows),
@@ -200,8 +218,18 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
         )
     if len({row["source"] for row in rows if row["source"]}) > 1:
         lines.append("energies of different sources stand in this table: compare only those of one source")
+    if any(row["waiting_share"] is not None for row in rows):
+        lines.append("wait: share of the training phase in which the loop waited for its next batch")
+    for row in rows:
+        if row["missed_target"]:
+            which = settings({name: row[name] for name in varied}) or row["trial"]
+            lines.append(
+                f"target not reached in {row['missed_target']} of {row['n']} repeats, so there is no energy "
+                f"to it: {which}"
+            )
     if any(row["simulated"] for row in rows):
         lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
+    lines += caps.notes(records)[:MOST_NOTES]
     flags = Counter(flag for row in rows for flag in row["flags"] if not flag.startswith("simulated"))
     lines += [
         f"note ({count} of {len(rows)} trials): {flag}" for flag, count in flags.most_common(MOST_NOTES)

@@ -11,7 +11,7 @@ import msgspec
 from joulelab.errors import InputError, unknown
 from joulelab.hardware import DEVICES
 from joulelab.knobs import KNOBS, target
-from joulelab.knobs.knob import Knob
+from joulelab.knobs.knob import Knob, Site
 from joulelab.records import plugin
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.records.trial import TrialSpec
@@ -145,6 +145,28 @@ def check_devices(names: Sequence[object], *, where: str = "") -> tuple[str, ...
             load_part(DEVICES, ":".join(name.split(":")[:2]), what="device", where=where)
         checked.append(name)
     return tuple(checked)
+
+
+def check_here(
+    knobs: Mapping[str, Sequence[Scalar]],
+    *,
+    workload: str,
+    devices: Sequence[str],
+    place: Place = nowhere,
+) -> None:
+    """Refuse what the devices of this machine cannot do, where this is the machine that trials run on."""
+    recipe = recipe_of(workload)
+    for name, values in knobs.items():
+        where = place("knobs", name)
+        knob = knob_of(name, recipe, where=where)
+        knob.site = Site(devices=tuple(devices))
+        for value in values:
+            if refused := knob.refused_here(value):
+                message, _, cure = refused.partition("\n")
+                raise InputError(
+                    f"{at(where)}{message}",
+                    cure=cure.strip() or "see `joulelab caps`, or leave this setting out",
+                )
 
 
 def checked(spec: TrialSpec) -> TrialSpec:

@@ -14,7 +14,7 @@ from joulelab.records import plugin, store
 from joulelab.records.store import TrialRecord
 from joulelab.records.trial import TrialSpec
 from joulelab.study.attempt import attempt
-from joulelab.study.check import checked
+from joulelab.study.check import check_here, checked
 
 
 def run(
@@ -26,6 +26,9 @@ def run(
     """
     spec = checked(spec)
     place = plugin.load(LAUNCHERS, launcher, what="launcher")()
+    if place.here:
+        knobs = {name: (value,) for name, value in spec.knobs.items()}
+        check_here(knobs, workload=spec.workload, devices=spec.devices)
     folder = store.make_trial_folder(Path(out))
     if not folder.spec.exists():
         store.write_json(folder.spec, spec)

@@ -22,6 +22,7 @@ from joulelab.study.check import (
     SEED,
     WARMUP,
     check_devices,
+    check_here,
     check_knob,
     check_trial,
     load_part,
@@ -122,7 +123,10 @@ class _File:
             place=self.place,
         )
         launcher = str(values["launcher"])
-        load_part(LAUNCHERS, launcher, what="launcher", where=self.place("", "launcher"))
+        where_it_runs = load_part(LAUNCHERS, launcher, what="launcher", where=self.place("", "launcher"))
+        devices = self._devices()
+        if where_it_runs.here:
+            self._check_here(workload, knobs, grid, devices)
         return Study(
             name=name,
             workload=workload,
@@ -133,8 +137,20 @@ class _File:
             warmup=int(values["warmup"] or 0),
             seed=int(values["seed"] or 0),
             launcher=launcher,
-            devices=self._devices(),
+            devices=devices,
         )
+
+    def _check_here(
+        self,
+        workload: str,
+        knobs: Mapping[str, Scalar],
+        grid: Mapping[str, tuple[Scalar, ...]],
+        devices: tuple[str, ...],
+    ) -> None:
+        fixed = {name: (value,) for name, value in knobs.items() if name not in grid}
+        varied = {name: values for name, values in grid.items() if not self._is_parameter(name, workload)}
+        check_here(fixed, workload=workload, devices=devices, place=self.place)
+        check_here(varied, workload=workload, devices=devices, place=lambda _, key: self.place("grid", key))
 
     def _value(self, name: str) -> Scalar | None:
         parameter = VALUES[name]

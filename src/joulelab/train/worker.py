@@ -16,12 +16,16 @@ import torch
 
 from joulelab.errors import InputError, JouleLabError, TrialError
 from joulelab.knobs import KNOBS
+from joulelab.knobs.knob import Site, to_log
+from joulelab.knobs.lease import lease_folder
+from joulelab.knobs.put_back import repair
 from joulelab.meter import owner
 from joulelab.meter.meter import Meter
 from joulelab.records import plugin, provenance, store
 from joulelab.records.layout import SCHEMA, StudyFolder, TrialFolder
 from joulelab.records.measurement import Measurement
 from joulelab.records.trial import Repeat, TrialSpec, result_of
+from joulelab.train.fitting import fitting, ran_out
 from joulelab.train.inference import run_inference
 from joulelab.train.job import Job, Tell
 from joulelab.train.loop import run_repeat
@@ -47,16 +51,16 @@ class _Ending(msgspec.Struct):
     exit_code: int = 0
     total: Measurement | None = None
     repeats: list[Repeat] = []
+    job: Any = None  # the Job that ran last
 
 
 def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..., Meter] = Meter) -> int:
     """Run the trial of `folder` in this process. What came of it stands in the folder."""
     ending = _Ending()
-    batch_size: Scalar | None = None
+    out_of_memory = False
     with stoppable() as stopping:
         try:
             spec = store.read_json(folder.spec, TrialSpec)
-            batch_size = spec.knobs.get("batch_size")
             _run(folder, spec, ending, on_progress=on_progress, open_meter=open_meter)
         except Stopped as stopped:
             ending.state, ending.reason, ending.exit_code = "interrupted", str(stopped), stopped.exit_code
@@ -64,9 +68,12 @@ def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..
             ending.state, ending.reason, ending.exit_code = "failed", str(error), 1
         except Exception as error:  # noqa: BLE001  whatever a workload raises ends its trial, in words, and no other
             traceback.print_exc()
-            words = _out_of_memory(error, batch_size=batch_size) or _out_of_room(error)
-            words = words or f"{type(error).__name__}: {error}"
+            words = _out_of_room(error) or f"{type(error).__name__}: {error}"
             ending.state, ending.reason, ending.exit_code = "failed", words, 1
+            out_of_memory = ran_out(error)
+        if out_of_memory:
+            # Not inside `except`: there the error still holds what has to be given back.
+            ending.reason = _too_large(ending.job)
         stopping.over = True  # what was measured is written down first
         _write(folder, ending)
     return ending.exit_code
@@ -89,8 +96,15 @@ def _run(
     }
     with ExitStack() as put_back:
         # ---- what may be refused is refused before anything is measured ------------------------------------
-        for name, value in knobs.items():
-            _apply(name, value, put_back)
+        repair(lease_folder(), say=to_log)  # a cap that a killed trial left would be in these figures
+        turned = put_back.enter_context(ExitStack())
+        site = Site(
+            devices=spec.devices,
+            trial=str(folder.path.absolute()),
+            say=lambda words: _say(words, on_progress=on_progress),
+        )
+        # In one order for all workloads: two trials that cap the same devices must not wait for each other.
+        settings = [row for name in sorted(knobs) for row in _apply(name, knobs[name], turned, site=site)]
         precision = str(knobs.get("precision", "fp32"))
         setting = Setting(
             parameters=parameters,
@@ -114,6 +128,7 @@ def _run(
             idle=idle,
             torch_device=_device_name(setting.device),
             torch_threads=torch.get_num_threads(),
+            settings=settings,
         )
         metrics = store.Lines(folder.metrics, kind="metrics")
         put_back.callback(metrics.close)
@@ -122,13 +137,19 @@ def _run(
         try:
             with whole:
                 for job in jobs(spec, workload=workload, setting=setting, precision=precision):
+                    ending.job = job
                     repeat = run(job, meter=meter, on_epoch=metrics.append, on_progress=on_progress)
                     ending.repeats.append(repeat)
                     if not repeat.valid:
                         ending.reason = f"repeat {repeat.index}: {repeat.reason}"
                         break  # the trial enters no comparison any more
         finally:
-            ending.total = whole.measurement
+            # What was changed on the machine goes back before anything that takes time: whoever stops a job
+            # kills it soon after asking.
+            try:
+                turned.close()
+            finally:
+                ending.total = whole.measurement
 
 
 def jobs(spec: TrialSpec, *, workload: type[Workload], setting: Setting, precision: str) -> list[Job]:
@@ -151,8 +172,10 @@ def jobs(spec: TrialSpec, *, workload: type[Workload], setting: Setting, precisi
     ]
 
 
-def _apply(name: str, value: Scalar, put_back: ExitStack) -> None:
+def _apply(name: str, value: Scalar, put_back: ExitStack, *, site: Site) -> list[dict[str, Any]]:
+    """Turn one knob; what it found and set, for the record."""
     knob: Knob = plugin.load(KNOBS, name, what="knob")()
+    knob.site = site
     value = knob.check(value)
     refused = knob.available(value)
     if refused:
@@ -160,6 +183,12 @@ def _apply(name: str, value: Scalar, put_back: ExitStack) -> None:
             refused, cure="leave this setting out of the study, or run it where the device has it"
         )
     put_back.enter_context(knob.applied(value))
+    return knob.told()
+
+
+def _say(words: str, *, on_progress: Tell) -> None:
+    to_log(words)
+    on_progress({"phase": words})
 
 
 def _data(folder: TrialFolder) -> Path:
@@ -173,14 +202,21 @@ def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _out_of_memory(error: Exception, *, batch_size: Scalar | None) -> str:
-    """The usual words for the usual cure; empty where it is another failure."""
-    torch_said = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    if not (torch_said or isinstance(error, MemoryError | torch.OutOfMemoryError)):
-        return ""
-    if not isinstance(batch_size, int) or batch_size < 2:
+def _too_large(job: Job | None) -> str:
+    """What to do about memory that was not enough: the batch that fits, tried out."""
+    batch_size = job.setting.knobs.get("batch_size") if job is not None else None
+    if job is None or not isinstance(batch_size, int) or batch_size < 2:
         return "out of memory"
-    return f"out of memory at batch_size = {batch_size}: try batch_size = {batch_size // 2}"
+    said = f"out of memory at batch_size = {batch_size}"
+    try:
+        fits = fitting(job) if job.setting.knobs.get("task") != "inference" else None
+    except Stopped:
+        fits = None  # whoever asked to stop is not made to wait for advice
+    if fits is None:
+        return f"{said}: try batch_size = {batch_size // 2}"
+    if not fits:
+        return f"{said}, and batch_size = 1 does not fit either: take a smaller network, or another precision"
+    return f"{said}: batch_size = {fits} fits"
 
 
 def _out_of_room(error: Exception) -> str:

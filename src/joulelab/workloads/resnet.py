@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ResNet on pictures: the usual recipe of ImageNet, and one that reaches the same accuracy for fewer joules.
+
+docs/vision.md says what both recipes are made of and where they come from.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from joulelab.data import image_cache, synthetic
+from joulelab.errors import InputError
+from joulelab.workloads import schedule
+from joulelab.workloads.averaged import Averaged
+from joulelab.workloads.picture_augment import SMALL, Cropped, Normal, Shifted, middle
+from joulelab.workloads.picture_source import Batch, Source, source_for
+from joulelab.workloads.resnet_network import ResNet
+from joulelab.workloads.workload import Setting, Step, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REFERENCE = 256  # pictures in a step, for which the learning rate is given
+FIXED = 4  # batches that the source `device` shows in turn
+SMOOTHING = 0.1
+HALF_LIFE, AVERAGE_EVERY = 0.5, 4  # of the mean of the weights: in epochs; in steps
+LOOK_FROM = 0.5  # of the training: before, the fast recipe does not look at held-out pictures
+
+
+class Resnet(Workload):
+    """Pictures are bytes until the device turns them into numbers, a batch at a time."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        given, knobs = setting.parameters, setting.knobs
+        self.size = int(given["image_size"])
+        self.fast = given["recipe"] == "fast"
+        self.batch_size = int(knobs["batch_size"])
+        self.epochs = int(knobs["epochs"])
+        self.accumulate = int(knobs.get("accumulate", 1))
+        self.rate = float(knobs["learning_rate"]) * self.batch_size * self.accumulate / REFERENCE
+        self._epoch = 0
+        self._mean: Averaged | None = None
+        self._draws: Shifted | Cropped | None = None
+        self._normal = Normal(
+            device=setting.device,
+            dtype=setting.dtype,
+            channels_last=knobs.get("memory_format") == "channels_last",
+        )
+
+    # ---- load: pictures as bytes, on the device or mapped --------------------------------------------------
+
+    def load(self) -> None:
+        data = str(self.setting.parameters["data"])
+        if data == "device":
+            self._load_fixed()
+            return
+        train, val = self._folders(Path(data)) if data else self._drawn()
+        self.train, self.val = (
+            source_for(pictures, labels, device=self.setting.device) for pictures, labels in (train, val)
+        )
+        self.steps = self._whole(len(self.train)) if self.fast else -(-len(self.train) // self.batch_size)
+
+    def _stored(self) -> int:
+        """The side of a picture in the cache: small ones as they are, others with room to cut from."""
+        return self.size if self.size <= SMALL else round(self.size * 8 / 7)
+
+    def _folders(self, root: Path) -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
+        found = [image_cache.open_images(root / part, size=self._stored()) for part in ("train", "val")]
+        if found[0].classes != found[1].classes:
+            odd = sorted(set(found[0].classes) ^ set(found[1].classes))
+            raise InputError(
+                f"{root}: train and val have different classes: only one of them has {', '.join(odd[:5])}",
+                cure="give both the same folders",
+            )
+        self.classes = len(found[0].classes)
+        tables = []
+        for part in found:
+            pictures, labels = torch.from_numpy(part.pixels), torch.from_numpy(part.labels)
+            if part.skipped:
+                rows = torch.from_numpy(part.rows)
+                pictures, labels = pictures[rows], labels[rows]
+            tables.append((pictures, labels))
+        return tuple(tables)
+
+    def _drawn(self) -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
+        count, self.classes = int(self.setting.parameters["images"]), int(self.setting.parameters["classes"])
+        parts = []
+        for seed, images in ((0, count), (1, max(self.classes, count // 4))):
+            pictures, labels = synthetic.planted(
+                count=images, classes=self.classes, size=self._stored(), seed=seed
+            )
+            parts.append((torch.from_numpy(pictures), torch.from_numpy(labels)))
+        return tuple(parts)
+
+    def _load_fixed(self) -> None:
+        """A few batches of noise, ready on the device: what is left is the cost of computing."""
+        self.classes = int(self.setting.parameters["classes"])
+        self.steps = max(1, int(self.setting.parameters["images"]) // self.batch_size)
+        put: dict[str, Any] = {"device": self.setting.device}
+        shape = (self.batch_size, self.size, self.size, 3)
+        self.fixed = [
+            (
+                self._normal(torch.randint(0, 256, shape, dtype=torch.uint8, **put)),
+                torch.randint(0, self.classes, (self.batch_size,), **put),
+            )
+            for _ in range(FIXED)
+        ]
+
+    # ---- train ---------------------------------------------------------------------------------------------
+
+    def model(self) -> nn.Module:
+        given = self.setting.parameters
+        with torch.device(self.setting.device):
+            net = ResNet(
+                int(given["depth"]),
+                classes=self.classes,
+                stem=str(given["stem"]),
+                width=int(given["width"]),
+            )
+        if self.fast:
+            net.begin_as_identity()
+        return net.to(self.setting.dtype)
+
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        # A fused step saves launches, but it advances its state on the steps that GradScaler must skip.
+        fused = self.setting.device.type == "cuda" and self.setting.knobs["precision"] != "fp16"
+        how: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
+        if self.fast:
+            self._mean = Averaged(model, half_life=HALF_LIFE * self.steps, every=AVERAGE_EVERY)
+        optimizer = torch.optim.SGD(
+            self._groups(model), lr=self.rate, momentum=0.9, nesterov=self.fast, **how
+        )
+        self._schedule(optimizer, step=0)
+        return optimizer
+
+    def _groups(self, model: nn.Module) -> list[dict[str, Any]]:
+        if not self.fast:
+            return [{"params": list(model.parameters()), "weight_decay": 1e-4}]
+        # Scales and shifts have no size that decay could hold in check.
+        kernels = [p for p in model.parameters() if p.ndim > 1]
+        others = [p for p in model.parameters() if p.ndim <= 1]
+        decay = 5e-4 if self.size <= SMALL else 5e-5
+        return [{"params": kernels, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
+        self._epoch = epoch
+        if hasattr(self, "fixed"):
+            for step in range(self.steps):
+                yield self.fixed[step % FIXED]
+            return
+        order = torch.randperm(len(self.train), generator=generator)
+        if self.fast:
+            order = order[: self.steps * self.batch_size]
+        self._draws = self._drawn_for(len(order), generator)
+        yield from self.train.batches(order, self.batch_size)
+
+    def _drawn_for(self, count: int, generator: torch.Generator) -> Shifted | Cropped:
+        seed = int(torch.randint(2**62, (1,), generator=generator))
+        here = torch.Generator(self.setting.device).manual_seed(seed)
+        if self.size <= SMALL:
+            hole = self.size // 4 if self.fast else 0
+            return Shifted(count, size=self.size, hole=hole, generator=here)
+        size = schedule.picture_size((self._epoch - 1) / self.epochs, full=self.size)
+        return Cropped(
+            count, size=size if self.fast else self.size, least=0.35 if self.fast else 0.08, generator=here
+        )
+
+    def place(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        if not isinstance(batch, Batch):
+            ready: tuple[torch.Tensor, torch.Tensor] = batch
+            return ready
+        assert self._draws is not None
+        cut = self._normal(self._draws.cut(batch.pictures, batch.rows, batch.part))
+        return self._draws.finish(cut, batch.part), batch.labels
+
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        x, y = batch
+        smoothing = SMOOTHING if self.fast else 0.0
+        return Step(functional.cross_entropy(model(x), y, label_smoothing=smoothing), len(y))
+
+    def on_step_end(self, model: nn.Module, optimizer: torch.optim.Optimizer, *, step: int) -> None:
+        self._schedule(optimizer, step=step)
+        if self._mean is not None:
+            self._mean.step(step)
+
+    def _schedule(self, optimizer: torch.optim.Optimizer, *, step: int) -> None:
+        progress = step * self.accumulate / (self.epochs * self.steps)
+        share = schedule.triangle(progress) if self.fast else schedule.stairs(progress)
+        for group in optimizer.param_groups:
+            group["lr"] = self.rate * share
+
+    def _whole(self, count: int) -> int:
+        """Batches of an epoch without the last, smaller one."""
+        if count < self.batch_size:
+            raise InputError(
+                f"batch_size = {self.batch_size} is more than the {count} training pictures",
+                cure=f"legal: up to {count}",
+            )
+        return count // self.batch_size
+
+    # ---- evaluate ------------------------------------------------------------------------------------------
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        # Noise has no held-out figures; and while the rates of the fast recipe are high there is nothing to
+        # see.
+        if hasattr(self, "fixed") or (self.fast and self._epoch < LOOK_FROM * self.epochs):
+            return {}
+        if self._mean is None:
+            return self._score(model)
+        with self._mean.put_on():
+            return self._score(model)
+
+    def _score(self, model: nn.Module) -> dict[str, float]:
+        sums = torch.zeros(3, device=self.setting.device, dtype=torch.float64)
+        for x, y, known in self._held_out(self.val):
+            logits = self._logits(model, x).float()
+            loss = functional.cross_entropy(logits, y, reduction="none")
+            best = logits.topk(min(5, self.classes), 1).indices == y[:, None]
+            figures = torch.stack([loss, best[:, 0].float(), best.any(1).float()], 1)
+            sums += (figures * known[:, None]).sum(0)
+        loss_, first, five = (sums / len(self.val)).tolist()
+        return {"val_loss": loss_, "val_accuracy": first, "val_top5": five}
+
+    def _logits(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = model(x)
+        return logits + model(x.flip(3)) if self.setting.parameters["evaluate_mirrored"] else logits
+
+    def _held_out(self, source: Source) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Batches all of one size, so that compiled code is made once: the last is filled up, and says so."""
+        count, size = len(source), self.batch_size
+        padded = torch.arange(-(-count // size) * size)
+        known = (padded < count).to(self.setting.device)
+        for batch in source.batches(padded % count, size):
+            pictures = middle(batch.pictures[batch.rows], self.size)
+            yield self._normal(pictures), batch.labels, known[batch.part]
+
+    def infer(self, model: nn.Module) -> int:
+        if hasattr(self, "fixed"):
+            for step in range(self.steps):
+                self._logits(model, self.fixed[step % FIXED][0])
+            return self.steps * self.batch_size
+        for x, _, _ in self._held_out(self.val):
+            self._logits(model, x)
+        return len(self.val)
