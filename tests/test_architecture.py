@@ -25,7 +25,7 @@ SRC = ROOT / "src" / "joulelab"
 LONG_FILES: dict[str, str] = {}
 
 # Import name to the name in pyproject.toml, where they differ.
-DISTRIBUTIONS = {"pynvml": "nvidia-ml-py"}
+DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "PIL": "pillow"}
 
 
 @dataclass
@@ -195,7 +195,8 @@ def test_files_are_short() -> None:
 def test_libraries_are_declared() -> None:
     table = read_table((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["loaders"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["loaders"], *extras["vision"]]
     declared = {re.split(r"[^A-Za-z0-9-]", requirement)[0] for requirement in wanted}
     used = set().union(*(row.top | row.inside for row in table.values())) - set(table)
     assert {DISTRIBUTIONS.get(name, name) for name in used} == declared
