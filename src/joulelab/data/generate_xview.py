@@ -2,8 +2,8 @@
 """A stand-in for xView: made-up pictures from above in its layout, with the faults of its labels.
 
 Each kind of object has a colour, a shape and a usual size of its own, so a network can learn it. Objects are
-as dense as in the original: 78 in a million pixels, mostly buildings and small cars, some pictures empty and
-some crowded. The same seed gives the same bytes with one release of Pillow.
+as dense as in the original: 78 in a million pixels, mostly buildings and small cars, few in most pictures and
+many in some. The same seed gives the same bytes with one release of Pillow.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ VERSION = 1  # of the bytes; it names the folder
 PICTURES = 846
 SIDES_PX = (2600, 3400)
 LEAST_SIDE_PX = 160
+LEAST_OBJECTS = 3  # in small pictures, so that none is without
 OBJECTS_A_PIXEL = 705 / 3000**2
 NO_KINDS = (75, 82)
 MISSING = "1395.tif"
@@ -92,7 +93,7 @@ def _scatter(
     shares = np.array([1 if alike else kind.count for kind in kinds], float)
     # A heavy tail: the mean is 1, a tenth of the pictures have more than twice of it.
     crowd = rng.lognormal(-0.5, 1.0)
-    count = rng.poisson(OBJECTS_A_PIXEL * width * height * crowd)
+    count = max(LEAST_OBJECTS, rng.poisson(OBJECTS_A_PIXEL * width * height * crowd))
     chosen = rng.choice(len(kinds), count, p=shares / shares.sum())
     taken = np.zeros((height // 4 + 1, width // 4 + 1), bool)
     found = []

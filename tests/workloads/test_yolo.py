@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The detector trains through the loop, in every format, and learns on a stand-in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from joulelab.errors import InputError
+from joulelab.train.loop import Job, run_repeat
+from joulelab.train.precision import PRECISIONS
+from joulelab.workloads import RECIPES
+from joulelab.workloads.workload import Setting
+from joulelab.workloads.yolo import Yolo
+from tests.train.train_parts import FakeMeter
+from tests.workloads.candle_parts import parameters, train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from joulelab.records.trial import Repeat
+
+SMALL: dict[str, Any] = {"size": "n", "scale": 0.002, "classes": 2, "image_size": 64}
+
+
+def setting(root: Path, *, precision: str = "fp32", **more: Any) -> Setting:
+    recipe = RECIPES["yolo"]
+    given = {p.name: p.default for p in recipe.parameters} | SMALL
+    names = set(given)
+    given |= {name: value for name, value in more.items() if name in names}
+    knobs = {**recipe.knobs, "batch_size": 8, "epochs": 1, "precision": precision, "threads": 1}
+    knobs |= {name: value for name, value in more.items() if name not in names}
+    return Setting(parameters=given, knobs=knobs, data=root, dtype=PRECISIONS[precision].dtype)  # type: ignore[arg-type]
+
+
+def loaded(root: Path, **more: Any) -> Yolo:
+    made = Yolo(setting(root, **more))
+    made.prepare()
+    made.load()
+    return made
+
+
+def repeat(of: Setting, *, precision: str) -> tuple[Repeat, list[dict[str, Any]]]:
+    Yolo(of).prepare()
+    lines: list[dict[str, Any]] = []
+    job = Job(
+        workload=Yolo,
+        setting=of,
+        epochs=int(of.knobs["epochs"]),
+        precision=precision,
+        seed=1,
+        index=1,
+        of=1,
+        warmup=False,
+    )
+    done = run_repeat(job, meter=FakeMeter(), on_epoch=lines.append, on_progress=lambda step: None)
+    return done, lines
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("yolo")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+def test_it_trains_through_the_loop(data: Path, precision: str) -> None:
+    done, lines = repeat(setting(data, precision=precision, batch_size=16), precision=precision)
+    assert done.valid, done.reason
+    assert set(done.metrics) == {"loss", *Yolo.metrics, "map50", "map"}
+    assert 0 < done.metrics["box_loss"] < 1
+    assert set(lines[0]) >= {"map50", "map", "box_loss"}
+    made = loaded(data)
+    assert done.samples == len(made.train_rows)
+
+
+def test_under_fp16_the_loss_is_what_it_is_in_fp32(data: Path) -> None:
+    made = loaded(data)
+    torch.manual_seed(0)
+    model = made.model()
+    batch = next(iter(made.batches(1, torch.Generator().manual_seed(0))))
+    whole = made.loss(model, batch).loss.detach()
+    for dtype in (torch.float16, torch.bfloat16):
+        with torch.autocast("cpu", dtype):
+            half = made.loss(model, batch).loss
+        assert half.dtype == torch.float32
+        assert float(half.detach()) == pytest.approx(float(whole), rel=0.03)
+
+
+def test_the_seed_decides_the_losses(data: Path) -> None:
+    runs = [train(Yolo(setting(data, batch_size=16)), seed=seed) for seed in (1, 1, 2)]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_the_averaged_weights_are_evaluated(data: Path) -> None:
+    made = loaded(data)
+    torch.manual_seed(0)
+    model = made.model()
+    optimizer = made.optimizer(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(float("nan"))  # the trained ones are not looked at
+        assert made.evaluate(model.eval()) == pytest.approx({"map50": 0.0, "map": 0.0}, abs=0.05)
+    made.on_step_end(model, optimizer, step=1)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1 - 0.09 / 100)
+    assert optimizer.param_groups[1]["lr"] == pytest.approx(0.01 / 100)
+    assert not next(made._average.model.parameters()).isfinite().all(), "and it follows them"
+
+
+def test_decay_grows_with_what_makes_a_step(data: Path) -> None:
+    for more, want in (({"batch_size": 512}, 4e-3), ({"batch_size": 16, "accumulate": 4}, 5e-4)):
+        made = loaded(data, **more)
+        assert made.optimizer(made.model()).param_groups[1]["weight_decay"] == pytest.approx(want)
+
+
+def test_ranks_share_the_tiles_out(data: Path) -> None:
+    sizes = []
+    for rank in range(2):
+        of = setting(data)
+        made = Yolo(Setting(parameters=of.parameters, knobs=of.knobs, data=of.data, rank=rank, ranks=2))
+        made.load()
+        made.optimizer(made.model())
+        batches = list(made.batches(1, torch.Generator().manual_seed(0)))
+        sizes.append([len(batch.pictures) for batch in batches])
+        one = made.loss(made.model(), batches[0])
+        assert one.samples == 8
+    assert sizes[0] == sizes[1]
+    assert sum(sizes[0]) == len(made.train_rows) // 2
+
+
+def test_tiles_on_the_device_are_trained_on_and_not_evaluated(tmp_path: Path) -> None:
+    of = setting(tmp_path, source="device", classes=0, scale=0.01)
+    done, _ = repeat(of, precision="fp32")
+    assert done.valid, done.reason
+    assert done.samples == 20
+    assert set(done.metrics) == {"loss", *Yolo.metrics}
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
+    made = Yolo(of)
+    made.load()
+    assert parameters(made.model()) == 1_845_097, "60 classes"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"image_size": 100}, "image_size = 100 .* multiple of 32"),
+        ({"source": "xview"}, "source = 'xview' and no data"),
+        ({"source": "coco"}, "source = 'coco' and no data"),
+        ({"data": "there"}, "source = 'stand-in' and data = 'there'"),
+        ({"data": "there", "source": "device"}, "source = 'device' and data = 'there'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=f"(?s){said}"):
+        Yolo(setting(tmp_path, **more))
+
+
+def test_a_folder_without_the_files_says_which(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for source, name in (("xview", "xView_train.geojson"), ("coco", "annotations/instances_train")):
+        with pytest.raises(InputError, match=name):
+            Yolo(setting(tmp_path, source=source, data=str(tmp_path / "empty"))).prepare()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_it_learns(tmp_path: Path) -> None:
+    of = setting(
+        tmp_path,
+        scale=0.02,
+        classes=3,
+        augment="none",
+        batch_size=16,
+        epochs=9,
+        learning_rate=0.02,
+    )
+    figures = train(Yolo(of), seed=1)
+    assert figures[0]["map50"] < 0.05, "at first it knows nothing"
+    assert figures[-1]["map50"] > 0.3
+    assert figures[-1]["map"] > 0.1
+    assert figures[-1]["box_loss"] < 0.75 * figures[0]["box_loss"]
