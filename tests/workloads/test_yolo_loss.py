@@ -31,10 +31,10 @@ def test_shapes_and_cells_of_one_object() -> None:
     assert len(far.picture) == 0
     assert set(near.picture.tolist()) == {1}
     assert set(near.kind.tolist()) == {5}
-    left = [k for k in range(9) if near.column[k] == 11 and near.shape[k] == 1][0]
+    left = next(k for k in range(9) if near.column[k] == 11 and near.shape[k] == 1)
     assert near.box[left].tolist() == pytest.approx([1.25, 0.875, 2.5, 2.5])
     assert near.anchor[left].tolist() == pytest.approx([2.0, 3.75])
-    below = [k for k in range(9) if near.row[k] == 13][0]
+    below = next(k for k in range(9) if near.row[k] == 13)
     assert near.box[below, :2].tolist() == pytest.approx([0.25, -0.125])
 
 

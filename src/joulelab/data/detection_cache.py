@@ -58,7 +58,7 @@ def find(where: Path, *, key: dict[str, Any]) -> Tiles | None:
         index = json.loads((where / "index.json").read_text(encoding="utf-8"))
         pixels = np.load(where / "pixels.npy", mmap_mode="c")
         boxes = np.load(where / "boxes.npy")
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):
         return None
     if not isinstance(index, dict) or index.get("key") != key or len(pixels) != index["rows"]:
         return None

@@ -57,7 +57,7 @@ def generate(
     (out / IMAGES).mkdir(parents=True, exist_ok=True)
     kinds = xview_kinds.chosen(classes)
     count = max(4, scaled(PICTURES, scale))
-    numbers = sorted(np.random.default_rng([seed, 0]).choice(2614, count, replace=False).tolist())
+    numbers = sorted(np.random.default_rng(0).choice(2614, count, replace=False).tolist())
     labels: list[dict[str, Any]] = []
     paths: list[Path] = []
     for done, number in enumerate(numbers, start=1):
