@@ -14,10 +14,7 @@ from joulelab.data.labelled_pictures import Picture, split
 
 def some(count: int, **more: str) -> tuple[Picture, ...]:
     boxes = np.zeros((0, 5), np.float32)
-    return tuple(
-        Picture(path=Path(f"{k}.tif"), width=1, height=1, boxes=boxes, **more)  # type: ignore[arg-type]
-        for k in range(count)
-    )
+    return tuple(Picture(path=Path(f"{k}.tif"), width=1, height=1, boxes=boxes, **more) for k in range(count))
 
 
 def test_a_tenth_is_validated_on() -> None:

@@ -32,7 +32,7 @@ def setting(root: Path, *, precision: str = "fp32", **more: Any) -> Setting:
     given |= {name: value for name, value in more.items() if name in names}
     knobs = {**recipe.knobs, "batch_size": 8, "epochs": 1, "precision": precision, "threads": 1}
     knobs |= {name: value for name, value in more.items() if name not in names}
-    return Setting(parameters=given, knobs=knobs, data=root, dtype=PRECISIONS[precision].dtype)  # type: ignore[arg-type]
+    return Setting(parameters=given, knobs=knobs, data=root, dtype=PRECISIONS[precision].dtype)
 
 
 def loaded(root: Path, **more: Any) -> Yolo:
@@ -81,6 +81,7 @@ def test_under_fp16_the_loss_is_what_it_is_in_fp32(data: Path) -> None:
     model = made.model()
     batch = next(iter(made.batches(1, torch.Generator().manual_seed(0))))
     whole = made.loss(model, batch).loss.detach()
+    assert float(made.loss(model, made.place(batch)).loss.detach()) == float(whole)
     for dtype in (torch.float16, torch.bfloat16):
         with torch.autocast("cpu", dtype):
             half = made.loss(model, batch).loss
@@ -122,12 +123,36 @@ def test_ranks_share_the_tiles_out(data: Path) -> None:
         made = Yolo(Setting(parameters=of.parameters, knobs=of.knobs, data=of.data, rank=rank, ranks=2))
         made.load()
         made.optimizer(made.model())
-        batches = list(made.batches(1, torch.Generator().manual_seed(0)))
+        given = made.batches(1, torch.Generator().manual_seed(0))
+        batches = [made.place(batch) for batch in given]
         sizes.append([len(batch.pictures) for batch in batches])
-        one = made.loss(made.model(), batches[0])
+        model = made.model()
+        one = made.loss(model, batches[0])
         assert one.samples == 8
+        terms = sum(float(one.metrics[name]) for name in Yolo.metrics)
+        assert float(one.loss.detach()) == pytest.approx(2 * 8 * terms, rel=1e-4), "times the ranks"
     assert sizes[0] == sizes[1]
     assert sum(sizes[0]) == len(made.train_rows) // 2
+
+
+def test_batches_that_make_a_step_are_added_up(data: Path) -> None:
+    one, two = loaded(data), loaded(data, accumulate=2, epochs=10_000)
+    torch.manual_seed(0)
+    model = one.model()
+    batch = next(iter(one.batches(1, torch.Generator().manual_seed(0))))
+    # The loop averages the batches of a step.
+    assert float(two.loss(model, batch).loss.detach()) == pytest.approx(
+        2 * float(one.loss(model, batch).loss.detach()), rel=1e-5
+    )
+    optimizer = two.optimizer(two.model())
+    two.on_step_end(model, optimizer, step=3)
+    assert optimizer.param_groups[1]["lr"] == pytest.approx(0.01 * 6 / 100, rel=0.01), "rates go by batches"
+
+
+def test_inference_looks_at_every_held_out_tile(data: Path) -> None:
+    made = loaded(data)
+    with torch.no_grad():
+        assert made.infer(made.model().eval()) == len(made.val_rows)
 
 
 def test_tiles_on_the_device_are_trained_on_and_not_evaluated(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from joulelab.errors import InputError
-from joulelab.workloads import yolo_map
 from joulelab.workloads.yolo_map import mean_average_precision
 
 
@@ -82,6 +81,6 @@ def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def without(name: str, *more: Any) -> Any:
         return None if name == "pycocotools" else real(name, *more)
 
-    monkeypatch.setattr(yolo_map.importlib.util, "find_spec", without)
+    monkeypatch.setattr(importlib.util, "find_spec", without)
     with pytest.raises(InputError, match=r"pycocotools(.|\n)*joulelab\[vision\]"):
         mean_average_precision(WANTED, torch.zeros(0, 7), pictures=2)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from joulelab.workloads.yolo_network import ANCHORS, C3, SIZES, SPPF, STRIDES, Network
+from joulelab.workloads.yolo_network import ANCHORS, C3, SIZES, SPPF, STRIDES, Bottleneck, Conv, Network
 from tests.workloads.candle_parts import parameters
 
 PUBLISHED = {
@@ -25,6 +25,12 @@ PUBLISHED = {
     ("l", 60): 46_456_009,
     ("x", 60): 86_614_825,
 }
+
+
+def convolution(layer: Conv) -> nn.Conv2d:
+    first = layer[0]
+    assert isinstance(first, nn.Conv2d)
+    return first
 
 
 def on_paper(size: str, classes: int) -> Network:
@@ -80,7 +86,7 @@ def test_depth_and_width_of_a_size(size: str, blocks: list[int], widest: int) ->
     assert {len(layer.blocks) for layer in up} == {blocks[0]}
     assert all(block.residual for layer in down for block in layer.blocks)
     assert not any(block.residual for layer in up for block in layer.blocks)
-    assert net.down_5.conv.out_channels == widest
+    assert convolution(net.down_5).out_channels == widest
 
 
 def test_constants_of_every_layer() -> None:
@@ -90,8 +96,8 @@ def test_constants_of_every_layer() -> None:
     assert {(norm.eps, norm.momentum) for norm in norms} == {(1e-3, 0.03)}
     convolutions = [module for module in net.modules() if isinstance(module, nn.Conv2d)]
     assert sum(c.bias is not None for c in convolutions) == 3, "only the last ones have a bias"
-    first = net.down_1.conv
-    assert (first.kernel_size, first.stride, first.padding) == ((6, 6), (2, 2), (2, 2))
+    first = convolution(net.down_1)
+    assert [first.kernel_size, first.stride, first.padding] == [(6, 6), (2, 2), (2, 2)]
 
 
 def test_what_comes_out() -> None:
@@ -128,7 +134,7 @@ def test_biases_say_at_first_that_little_is_there() -> None:
         assert of_box[:, :4].abs().max() <= bound
         assert (of_box[:, 4] - math.log(8 / (640 / stride) ** 2)).abs().max() <= bound
         assert (of_box[:, 5:] - math.log(0.6 / (60 - 0.99999))).abs().max() <= bound
-    assert Network(SIZES["n"], classes=1).heads[0].bias.isfinite().all()  # type: ignore[union-attr, operator]
+    assert all(p.isfinite().all() for p in Network(SIZES["n"], classes=1).heads.parameters())
 
 
 def test_pooling_thrice_is_pooling_over_5_9_and_13_cells() -> None:
@@ -144,5 +150,6 @@ def test_half_goes_around_the_blocks() -> None:
     x = torch.randn(1, 4, 6, 6)
     through = layer.through(x)
     for block in layer.blocks:
+        assert isinstance(block, Bottleneck)
         through = through + block.look(block.narrow(through))
     torch.testing.assert_close(layer(x), layer.join(torch.cat((through, layer.around(x)), 1)))

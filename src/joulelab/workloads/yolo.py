@@ -15,9 +15,9 @@ from torch import nn
 from joulelab.data import detection, generate_xview, pictures, xview_kinds
 from joulelab.data.tiling import Cut
 from joulelab.errors import InputError
-from joulelab.workloads import yolo_map, yolo_schedule
+from joulelab.workloads import yolo_boxes, yolo_map, yolo_schedule
 from joulelab.workloads.workload import Setting, Step, Workload
-from joulelab.workloads.yolo_batches import Tiles
+from joulelab.workloads.yolo_batches import Batch, Tiles
 from joulelab.workloads.yolo_boxes import decode, suppress
 from joulelab.workloads.yolo_loss import loss
 from joulelab.workloads.yolo_network import SIZES, Network
@@ -25,7 +25,8 @@ from joulelab.workloads.yolo_network import SIZES, Network
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from joulelab.workloads.yolo_batches import Batch
+    from joulelab.workloads.yolo_batches import Ready
+    from joulelab.workloads.yolo_boxes import Detections
 
 COMPARED = 16  # pictures whose detections are compared with each other at a time
 ON_DEVICE, OBJECTS_A_TILE = 2048, 30  # of the source that reads nothing
@@ -141,20 +142,25 @@ class Yolo(Workload):
         """Rows of this rank: as many for each, so that all take as many steps."""
         return max(1, len(self.train_rows) // self.setting.ranks)
 
-    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Ready]:
         del epoch
         order = self.train_rows[torch.randperm(len(self.train_rows), generator=generator)]
         own = order[self.setting.rank :: self.setting.ranks][: self._share()]
         mosaic = self.setting.parameters["augment"] == "mosaic"
         parts = list(torch.split(own, self.batch_size))
-        for ready in self.tiles.training(parts, among=self.train_rows, generator=generator, mosaic=mosaic):
-            yield self.tiles.put(ready, dtype=self.setting.dtype)
+        yield from self.tiles.training(parts, among=self.train_rows, generator=generator, mosaic=mosaic)
+
+    def place(self, batch: Any) -> Batch:
+        """What the thread prepared, on the device, and augmented there."""
+        return self.tiles.put(batch, dtype=self.setting.dtype)
 
     def loss(self, model: nn.Module, batch: Any) -> Step:
-        cost = loss(model(batch.pictures), batch.pairs, image_size=self.side)
+        here = batch if isinstance(batch, Batch) else self.place(batch)
+        cost = loss(model(here.pictures), here.pairs, image_size=self.side)
         parts = {"box_loss": cost.box, "objectness_loss": cost.objectness, "class_loss": cost.kind}
-        # Workers average their gradients, and the original adds them up.
-        return Step(cost.total * self.setting.ranks, len(batch.pictures), parts)
+        # Gradients of workers and of batches that make a step are averaged; the original adds them.
+        times = self.setting.ranks * self.steps_of
+        return Step(cost.total * times, len(here.pictures), parts)
 
     def on_step_end(self, model: nn.Module, optimizer: torch.optim.Optimizer, *, step: int) -> None:
         self._average.follow(self._network)
@@ -167,16 +173,29 @@ class Yolo(Workload):
         if not len(self.val_rows):
             return {}
         found = [torch.zeros(0, 7)]
-        first = 0
-        for rows in torch.split(self.val_rows, 2 * self.batch_size):
-            outputs = self._average.model(self.tiles.pictures(rows, dtype=self.setting.dtype))
-            decoded = decode(outputs)
-            for start in range(0, len(rows), COMPARED):
-                kept = suppress(decoded[start : start + COMPARED])
-                for k, count in enumerate(kept.counts.tolist()):
-                    number = torch.full((count, 1), float(first + start + k))
-                    parts = kept.classes[k, :count, None], kept.boxes[k, :count], kept.scores[k, :count, None]
-                    found.append(torch.cat((number, *(part.float().cpu() for part in parts)), 1))
-            first += len(rows)
+        for first, kept in self._detect(self._average.model, self.val_rows):
+            # One copy for all pictures; what a row holds beyond the count of its picture is left behind.
+            parts = kept.classes[..., None], kept.boxes, kept.scores[..., None]
+            number = (
+                torch.arange(first, first + len(kept.counts)).view(-1, 1, 1).expand(-1, yolo_boxes.KEPT, 1)
+            )
+            rows = torch.cat((number.double(), *(part.double().cpu() for part in parts)), 2)
+            found.append(rows[torch.arange(yolo_boxes.KEPT) < kept.counts.cpu()[:, None]])
         wanted = self.tiles.objects(self.val_rows)
         return yolo_map.mean_average_precision(wanted, torch.cat(found), pictures=len(self.val_rows))
+
+    def infer(self, model: nn.Module) -> int:
+        """Boxes of every held-out tile; of noise, where there is nothing else. How many tiles that were."""
+        rows = self.val_rows if len(self.val_rows) else self.train_rows
+        for _ in self._detect(model, rows):
+            pass
+        return len(rows)
+
+    def _detect(self, model: nn.Module, rows: torch.Tensor) -> Iterator[tuple[int, Detections]]:
+        """The boxes of a few tiles after the other, and the place of the first of these in `rows`."""
+        done = 0
+        for some in torch.split(rows, 2 * self.batch_size):
+            decoded = decode(model(self.tiles.pictures(some, dtype=self.setting.dtype)))
+            for few in torch.split(decoded, COMPARED):
+                yield done, suppress(few)
+                done += len(few)

@@ -29,8 +29,8 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ready:
-    """What the thread hands over: all of it on the CPU."""
+class Ready:
+    """What the thread hands over, all of it on the CPU."""
 
     rows: torch.Tensor
     pixels: torch.Tensor | None
@@ -63,10 +63,10 @@ class Tiles:
 
     def training(
         self, order: Sequence[torch.Tensor], *, among: torch.Tensor, generator: torch.Generator, mosaic: bool
-    ) -> Iterator[_Ready]:
+    ) -> Iterator[Ready]:
         """A batch for each of `order`; with `mosaic`, each picture has three more tiles `among` those."""
 
-        def prepare(rows: torch.Tensor) -> _Ready:
+        def prepare(rows: torch.Tensor) -> Ready:
             return self._prepare(rows, among=among, generator=generator, mosaic=mosaic)
 
         pool = ThreadPoolExecutor(1)
@@ -82,7 +82,7 @@ class Tiles:
 
     def _prepare(
         self, rows: torch.Tensor, *, among: torch.Tensor, generator: torch.Generator, mosaic: bool
-    ) -> _Ready:
+    ) -> Ready:
         count = len(rows)
         drawn = None
         if mosaic:
@@ -101,7 +101,7 @@ class Tiles:
             objects = self.objects(rows)
             middle = (objects[:, 2:4] + objects[:, 4:]) / 2
             about = torch.cat((objects[:, :2], middle, objects[:, 4:] - objects[:, 2:4]), 1)
-        return _Ready(
+        return Ready(
             rows=rows, pixels=self._bytes(rows), drawn=drawn, pairs=assign(about, image_size=self.side)
         )
 
@@ -112,7 +112,7 @@ class Tiles:
         taken = self.pixels[rows]
         return taken.pin_memory() if self.device.type == "cuda" else taken
 
-    def put(self, ready: _Ready, *, dtype: torch.dtype) -> Batch:
+    def put(self, ready: Ready, *, dtype: torch.dtype) -> Batch:
         """What was prepared, on the device and in the format of the network."""
         if ready.pixels is None:
             pixels = self.pixels[ready.rows.to(self.device, non_blocking=True)]
