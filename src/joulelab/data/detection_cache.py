@@ -15,6 +15,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from joulelab.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from joulelab.data.tiling import Cut, Square
 
@@ -78,6 +78,30 @@ def find(where: Path, *, key: dict[str, Any]) -> Tiles | None:
     )
 
 
+def made_of(where: Path) -> tuple[str, str]:
+    """The folder of the pictures in `where`, and its state: current, outdated or broken."""
+    try:
+        key = json.loads((where / "index.json").read_text(encoding="utf-8"))["key"]
+        folder, files = str(key["folder"]), key["files"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return "", "broken"
+    if find(where, key=key) is None:
+        return "", "broken"
+    for name, size, changed_ns in files:
+        try:
+            state = (Path(folder) / name).stat()
+        except OSError:
+            return folder, "outdated"
+        if [state.st_size, state.st_mtime_ns] != [size, changed_ns]:
+            return folder, "outdated"
+    return folder, "current"
+
+
+def lock_of(where: Path) -> Path:
+    """What is held by whoever builds `where`."""
+    return where / "lock"
+
+
 def build(
     where: Path,
     make: Callable[[], Annotations],
@@ -88,7 +112,7 @@ def build(
 ) -> None:
     """Cut what `make` finds into `where`, unless another process does or has done so in the meantime."""
     where.mkdir(parents=True, exist_ok=True)
-    with _alone(where / "lock"):
+    with _alone(lock_of(where)):
         if find(where, key=key) is not None:
             return
         told = make()

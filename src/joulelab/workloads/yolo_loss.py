@@ -108,7 +108,7 @@ def loss(outputs: Sequence[torch.Tensor], pairs: Sequence[Pairs], *, image_size:
     """
     scales = len(outputs)
     classes = outputs[0].shape[-1] - 5
-    zero = widened(outputs[0][..., :1]).new_zeros(())
+    zero = widened(outputs[0].new_zeros(()))
     box, objectness, kind = zero, zero, zero
     for raw, of, weight in zip(outputs, pairs, SCALE_WEIGHTS, strict=True):
         wanted = torch.zeros(raw.shape[:4], dtype=zero.dtype, device=raw.device)
