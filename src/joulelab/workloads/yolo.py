@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from joulelab.workloads.yolo_batches import Ready
     from joulelab.workloads.yolo_boxes import Detections
 
-COMPARED = 16  # pictures whose detections are compared with each other at a time
+COMPARED = 32  # pictures whose detections are compared with each other at a time
 ON_DEVICE, OBJECTS_A_TILE = 2048, 30  # of the source that reads nothing
 
 
