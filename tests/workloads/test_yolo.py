@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from joulelab.errors import InputError
-from joulelab.train.loop import Job, run_repeat
+from joulelab.train.loop import run_repeat
 from joulelab.train.precision import PRECISIONS
 from joulelab.workloads import RECIPES
 from joulelab.workloads.workload import Setting
 from joulelab.workloads.yolo import Yolo
-from tests.train.train_parts import FakeMeter
+from tests.train.train_parts import FakeMeter, job
 from tests.workloads.candle_parts import parameters
 
 if TYPE_CHECKING:
@@ -45,17 +46,10 @@ def loaded(root: Path, **more: Any) -> Yolo:
 def repeat(of: Setting, *, precision: str, seed: int = 1) -> tuple[Repeat, list[dict[str, Any]]]:
     Yolo(of).prepare()
     lines: list[dict[str, Any]] = []
-    job = Job(
-        workload=Yolo,
-        setting=of,
-        epochs=int(of.knobs["epochs"]),
-        precision=precision,
-        seed=seed,
-        index=1,
-        of=1,
-        warmup=False,
+    one = replace(
+        job(seed=seed, precision=precision), workload=Yolo, setting=of, epochs=int(of.knobs["epochs"])
     )
-    done = run_repeat(job, meter=FakeMeter(), on_epoch=lines.append, on_progress=lambda step: None)
+    done = run_repeat(one, meter=FakeMeter(), on_epoch=lines.append, on_progress=lambda step: None)
     return done, lines
 
 
