@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SCALE = {"nt3": "0.001", "p1b1": "0.001", "p1b2": "0.001", "p1b3": "0.002"}
+SCALE = {"nt3": "0.001", "p1b1": "0.001", "p1b2": "0.001", "p1b3": "0.002", "yolo": "0.005"}
 
 
 def joulelab(*words: str) -> Any:
@@ -29,7 +29,7 @@ def generate(name: str, out: Path, *more: str) -> dict[str, str]:
     """The files by name, as hashes."""
     done = joulelab("data", "generate", name, "--out", str(out), "--scale", SCALE[name], *more)
     assert done.exit_code == 0, done.output
-    found = {path.name: path for path in out.iterdir()}
+    found = {path.name: path for path in out.rglob("*.*") if path.is_file()}
     for path in found.values():
         assert f"{path}  {path.stat().st_size:,} bytes" in done.stdout
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found.items()}

@@ -299,11 +299,16 @@ def doctor(
 
 @data.command()
 def generate(
-    workload: Annotated[str, typer.Argument(help="Whose files: nt3, p1b1, p1b2, p1b3.", show_default=False)],
+    workload: Annotated[
+        str, typer.Argument(help="Whose files: nt3, p1b1, p1b2, p1b3, yolo.", show_default=False)
+    ],
     *,
     out: Annotated[Path, typer.Option(help="Folder to write; a new or an empty one.", show_default=False)],
     scale: Annotated[
-        float, typer.Option(help="Share of the columns; 1 gives the published sizes.", min=0.001, max=1.0)
+        float,
+        typer.Option(
+            help="Share of the columns, or of the pictures; 1 gives the published sizes.", min=0.001, max=1.0
+        ),
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.", min=0)] = 0,
 ) -> None:
@@ -332,7 +337,7 @@ def cache(
     ] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove it.")] = False,
 ) -> None:
-    """Show or remove the parsed tables that `loader = "ours_cached"` keeps."""
+    """Show or remove what is kept: tables of `loader = "ours_cached"`, tiles of pictures."""
     from joulelab.data import cache_folder
     from joulelab.report.numbers import quantity
 

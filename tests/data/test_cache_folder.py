@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from joulelab.data import cache, cache_folder
+from joulelab.data import cache, cache_folder, detection, detection_cache
+from joulelab.data.tiling import Cut
+from tests.data import detection_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +52,35 @@ def test_clear_takes_all_but_what_is_being_built(folder: Path) -> None:
     assert size > 14
     assert sorted(path.name for path in here.iterdir()) == [f"{busy.stem}.1.part", busy.name]
     assert cache.read(folder / "a.csv").tolist() == [[1, 2]]
+
+
+def test_tiles_of_pictures_are_listed_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(cache_folder.VARIABLE, raising=False)
+    images = {"5.tif": (64, 64), "7.tif": (64, 64)}
+    detection_parts.xview(tmp_path, [("10,10,30,30", 73, name) for name in images], images=images)
+    detection.read(tmp_path, layout="xview", cut=Cut(side=64, tiled=True))
+    folders = cache_folder.below([tmp_path])
+
+    def state() -> list[tuple[str, str]]:
+        return [(entry.source, entry.state) for entry in cache_folder.entries(folders)]
+
+    assert state() == [(str(tmp_path), "current")]
+    (entry,) = cache_folder.entries(folders)
+    assert entry.size > 2 * 3 * 64 * 64
+    (tmp_path / "train_images" / "5.tif").touch()
+    assert state() == [(str(tmp_path), "outdated")]
+    (tmp_path / "train_images" / "5.tif").unlink()
+    assert state() == [(str(tmp_path), "outdated")]
+    index = entry.path / "index.json"
+    index.write_text(index.read_text()[:100])
+    assert state() == [("", "broken")]
+    with detection_cache.lock_of(entry.path).open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert cache_folder.clear(folders) == (0, 0)
+    files, size = cache_folder.clear(folders)
+    assert files == 3
+    assert size > 2 * 3 * 64 * 64
+    assert list(entry.path.parent.iterdir()) == []
 
 
 def test_the_own_folder_is_found_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,4 +35,5 @@ GENERATORS = {
     "p1b1": "joulelab.data.generate_p1b1:generate",
     "p1b2": "joulelab.data.generate_p1b2:generate",
     "p1b3": "joulelab.data.generate_p1b3:generate",
+    "yolo": "joulelab.data.generate_xview:generate",
 }

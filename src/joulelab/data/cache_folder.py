@@ -3,17 +3,19 @@
 
 An entry is NAME.WHERE.WHAT.npy: the name of the CSV file, a sum of its path and the columns asked for, a sum
 of the state that it was in. WHERE.lock is held by whoever builds it, *.part is what he has not published yet.
+Folders NAME.WHAT.tiles are those of `detection_cache`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joulelab.data import cache_file
+from joulelab.data import cache_file, detection_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +28,7 @@ VARIABLE = "JOULELAB_CACHE"
 class Entry:
     path: Path
     size: int
-    source: str  # the CSV file; empty if the entry is broken
+    source: str  # the CSV file or the folder of pictures; empty if the entry is broken
     state: str  # current, outdated, broken
 
 
@@ -70,6 +72,10 @@ def entries(folders: Iterable[Path]) -> Iterator[Entry]:
             key = cache_file.made_of(path)
             source = str(key["path"]) if key else ""
             yield Entry(path=path, size=path.stat().st_size, source=source, state=_state(key))
+        for path in sorted(folder.glob(f"*{detection_cache.SUFFIX}")):
+            source, state = detection_cache.made_of(path)
+            size = sum(file.stat().st_size for file in path.iterdir())
+            yield Entry(path=path, size=size, source=source, state=state)
 
 
 def clear(folders: Iterable[Path]) -> tuple[int, int]:
@@ -84,6 +90,16 @@ def clear(folders: Iterable[Path]) -> tuple[int, int]:
             size += path.stat().st_size
             path.unlink(missing_ok=True)
             files += 1
+        for tiles in sorted(folder.glob(f"*{detection_cache.SUFFIX}")):
+            with detection_cache.lock_of(tiles).open("a") as held:
+                try:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    continue
+                inside = [file for file in tiles.iterdir() if file != detection_cache.lock_of(tiles)]
+                size += sum(file.stat().st_size for file in inside)
+                files += len(inside)
+                shutil.rmtree(tiles, ignore_errors=True)
         for lock in sorted(folder.glob("*.lock")):
             with lock.open("a") as held:
                 try:

@@ -13,7 +13,7 @@ BACKENDS = ("cuda", "xpu", "mps")
 
 
 def synchronize() -> None:
-    """Wait for the current device of the backend that is in use; a build of torch drives one kind of device."""
+    """Wait for the current device, if one is in use. A build of torch drives one kind of device."""
     torch = sys.modules.get("torch")
     if torch is None:
         return

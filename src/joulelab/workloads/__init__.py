@@ -3,6 +3,7 @@
 
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.workloads.recipe import Recipe
+from joulelab.workloads.yolo_recipe import YOLO
 
 WORKLOADS = {
     "nt3": "joulelab.workloads.nt3:NT3",
@@ -10,6 +11,7 @@ WORKLOADS = {
     "p1b2": "joulelab.workloads.p1b2:P1B2",
     "p1b3": "joulelab.workloads.p1b3:P1B3",
     "resnet": "joulelab.workloads.resnet:Resnet",
+    "yolo": "joulelab.workloads.yolo:Yolo",
 }
 
 _SCALE = Parameter(
@@ -173,4 +175,5 @@ RECIPES = {
         },
         figures=("loss", "val_loss", "val_accuracy", "val_top5"),
     ),
+    "yolo": YOLO,
 }
