@@ -104,7 +104,7 @@ class Bench:
         }
         settled()
         say(
-            f"{kind:28} seed {seed}: {'reached' if done.reached else 'not reached'} at epoch {done.epochs} of "
+            f"{kind:28} seed {seed}: {'' if done.reached else 'not '}reached at epoch {done.epochs} of "
             f"{made.knobs['epochs']}, {row['val_accuracy']}, {done.total.energy_j or 0:.0f} J, "
             f"{done.total.time_s:.1f} s, {row['images_per_s']:.0f}/s {done.reason}"
         )
@@ -301,8 +301,9 @@ class Bench:
                 for name in means
             }
             lines.append(
-                f"of that: pictures to the target {pictures['paper_fp32'] / pictures['fast']:.2f} x, joules a "
-                f"picture in training {each['paper_fp32'] / each['fast']:.2f} x; the rest is evaluation and load"
+                f"of that: pictures to the target {pictures['paper_fp32'] / pictures['fast']:.2f} x, "
+                f"joules a picture in training {each['paper_fp32'] / each['fast']:.2f} x; "
+                "the rest is evaluation and load"
             )
         return lines
 
@@ -332,9 +333,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=400.0, help="no run is begun that would end later")
     parser.add_argument("--parts", default="path,fast,paper,batches,factors")
     parser.add_argument("--batches", type=numbers, default=[128, 512, 2048])
-    parser.add_argument(
-        "--epochs", type=numbers, default=[16, 20, 25, 32, 40], help="fast recipe"
-    )
+    parser.add_argument("--epochs", type=numbers, default=[16, 20, 25, 32, 40], help="fast recipe")
     parser.add_argument("--paper-epochs", type=numbers, default=[45, 75], help="usual recipe")
     parser.add_argument("--paper-n", type=int, default=2, help="seeds of the usual recipe in fp32")
     parser.add_argument("-n", type=int, default=5, help="seeds")

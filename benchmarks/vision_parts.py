@@ -87,7 +87,7 @@ def repeat(
     meter: Any,
     seed: int = 0,
     workload: type[Resnet] = Resnet,
-    on_epoch: Callable[[dict[str, Any]], None] = lambda line: None,
+    on_epoch: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Repeat:
     """One repeat of the real loop. The knobs are on already."""
     job = Job(
@@ -101,7 +101,7 @@ def repeat(
         warmup=False,
     )
     run = run_inference if asked.knobs["task"] == "inference" else run_repeat
-    return run(job, meter=meter, on_epoch=on_epoch, on_progress=lambda step: None)
+    return run(job, meter=meter, on_epoch=on_epoch, on_progress=lambda _: None)
 
 
 def spread(values: Sequence[float]) -> dict[str, float | int | None]:

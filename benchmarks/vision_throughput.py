@@ -273,7 +273,7 @@ def main() -> None:
     box = Box(given.seconds)
     tiny = {"image_size": 32, "width": 4, "batch_size": 4, "classes": 10} if given.smoke else {}
     chosen: list[Callable[[dict[str, Any]], bool]] = {
-        "": [lambda row: True],
+        "": [lambda _: True],
         "precision": [lambda row: "depth" not in row],
         "depth": [lambda row: "depth" in row],
         "compile": [lambda row: "compile" in row],

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.fakes.caps import Machine, libraries
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.fakes.caps import Machine
 
 ROOT = Path(__file__).resolve().parents[1]
 
 # What tools write at the top of the repository while tests run; nothing there belongs to a test.
 TOOLS_WRITE = {".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
-# pytest and hypothesis keep their own state in these.
-TOOLS_SET = {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "COLUMNS", "LINES"}
+# pytest and hypothesis keep their own state in these; torch names the cache of its compiler in the last.
+TOOLS_SET = {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "COLUMNS", "LINES", "TORCHINDUCTOR_CACHE_DIR"}
 
 # Inherited by every process that a test starts, so that one that outlives the tests is known by it.
 MARK = "JOULELAB_TEST_RUN"
@@ -128,6 +128,9 @@ def weird_tmp_path(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def cap_libraries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    # Not at the top: these checks also stand alone, in a repository that has no stand-ins.
+    from tests.fakes.caps import libraries
+
     return libraries(tmp_path_factory.mktemp("caps"))
 
 
@@ -137,6 +140,8 @@ def machine(
 ) -> Iterator[Machine]:
     """Two boards and two packages, seen by this process and by those it starts."""
     import pynvml
+
+    from tests.fakes.caps import Machine
 
     library, shim = cap_libraries
     made = Machine.make(tmp_path / "machine", nvml_library=library, shim=shim)

@@ -77,7 +77,8 @@ def test_the_flags_of_run_say_which_workloads_they_are_for() -> None:
     for recipe in RECIPES.values():
         for parameter in recipe.parameters:
             assert f"--{parameter.name.replace('_', '-')}" in text
-    assert "p1b1, p1b2, p1b3: paper: as the benchmark did it" in text
+    assert "nt3, p1b1: ends the training after" in text
+    assert "resnet: differs from workload to workload" in text
     assert "p1b3: columns drawn" in text
 
 
