@@ -12,6 +12,7 @@ import pytest
 
 from joulelab.records import claim, store
 from joulelab.records.layout import TrialFolder
+from joulelab.records.process import started
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,7 @@ import sys
 from pathlib import Path
 from joulelab.records import claim
 from joulelab.records.layout import TrialFolder
+from joulelab.records.process import started
 print(claim.take(TrialFolder(Path(sys.argv[1]))), flush=True)
 sys.stdin.read()
 """
@@ -89,9 +91,9 @@ def test_a_lock_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_who_has_ended_holds_nothing_though_nobody_has_waited_for_it() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert claim._started(process.pid) != ""
+    assert started(process.pid) != ""
     assert process.stdin is not None
     process.stdin.close()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its number is still taken
-    assert claim._started(process.pid) == ""
+    assert started(process.pid) == ""
     process.wait()
