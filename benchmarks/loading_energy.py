@@ -5,10 +5,10 @@
         [--workloads nt3,p1b2,p1b1,p1b3] [--repeats nt3=3,p1b1=2] [--launcher inline] [--limit 500]
 
 Makes the stand-ins side by side (those that `--data` holds already are taken), then runs the studies in
-studies/loading*.toml on them, one trial after the other, each in a process of its own (`--launcher inline`: all
-in this one, which saves the starts). It shows no table: that is `joulelab show RUNS --loading`, on any machine.
-P1B3 has a scale of its own: its files are 1.1 GB, and its training is the longest of the four. No study begins
-after `--limit` seconds.
+studies/loading*.toml on them, one trial after the other, each in a process of its own (`--launcher inline`:
+all in this one, which saves the starts). It shows no table: that is `joulelab show RUNS --loading`, on any
+machine. P1B3 has a scale of its own: its files are 1.1 GB, and its training is the longest of the four. No
+study begins after `--limit` seconds.
 """
 
 from __future__ import annotations
