@@ -162,9 +162,9 @@ def test_a_decoder_that_fails_is_an_error_that_can_be_resumed(
 ) -> None:
     real = subprocess.Popen
 
-    class Dying(real):  # type: ignore[type-arg, misc, valid-type]
+    class Dying(real):  # type: ignore[misc, valid-type]
         def __init__(self, command: list[str], **more: object) -> None:
-            super().__init__([sys.executable, "-c", "raise SystemExit(3)"], **more)  # type: ignore[call-overload]
+            super().__init__([sys.executable, "-c", "raise SystemExit(3)"], **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(subprocess, "Popen", Dying)
@@ -228,7 +228,9 @@ def test_a_corrupt_image_is_named_counted_and_left_out(root: Path) -> None:
         assert list(found.skipped) == ["class 0/1.png", "class 1/3.jpg"]
         assert found.rows.tolist() == [0, 2, 3, 4, 5]
         assert np.array_equal(found.pixels[found.rows], np.delete(image_parts.pixels(6), 1, 0))
-        assert found.note.startswith(f"{root}: 2 of 7 images cannot be decoded and are left out: class 0/1.png (")
+        assert found.note.startswith(
+            f"{root}: 2 of 7 images cannot be decoded and are left out: class 0/1.png ("
+        )
         assert "class 1/3.jpg (UnidentifiedImageError" in found.note
 
 
@@ -289,7 +291,7 @@ def test_a_disk_without_room_is_told_before_it_is_full(root: Path, monkeypatch: 
     class Full:
         free = 100
 
-    monkeypatch.setattr(image_cache.shutil, "disk_usage", lambda folder: Full)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Full)
     with pytest.raises(InputError, match=rf"GB are free(.|\n)*{cache_folder.VARIABLE}"):
         opened(root)
 
@@ -299,14 +301,13 @@ def test_two_processes_at_once_decode_once(root: Path) -> None:
         "import sys, pathlib\n"
         "from joulelab.data.image_cache import open_images\n"
         "told = []\n"
-        "found = open_images(pathlib.Path(sys.argv[1]), size=8, workers=2, progress=lambda *a: told.append(a))\n"
+        "root = pathlib.Path(sys.argv[1])\n"
+        "found = open_images(root, size=8, workers=2, progress=lambda *a: told.append(a))\n"
         "print(len(told) > 0, int(found.pixels.sum()))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", code, str(root)]
-    both = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)
-    ]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
     said = sorted(process.communicate(timeout=50)[0].split() for process in both)
     total = str(int(image_parts.pixels(6).sum(dtype=np.int64)))
     assert [process.returncode for process in both] == [0, 0]

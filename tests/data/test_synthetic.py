@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def test_the_seed_decides_the_bytes() -> None:
     images, labels = planted(count=12, classes=3, size=16, seed=4)
-    assert (images.shape, images.dtype, labels.dtype) == ((12, 16, 16, 3), np.uint8, np.int64)
+    assert images.shape == (12, 16, 16, 3)
+    assert images.dtype == np.uint8
+    assert labels.dtype == np.int64
     again = planted(count=12, classes=3, size=16, seed=4)
     assert np.array_equal(images, again[0])
     assert np.array_equal(labels, again[1])

@@ -32,6 +32,11 @@ def _products_in_full(request: pytest.FixtureRequest) -> Any:
     matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = before
 
 
+def about(name: str) -> Any:
+    """What is said of a difference: in which layer it is."""
+    return lambda words: f"{name}: {words}"
+
+
 def pair(models: Any, depth: int) -> tuple[torch.nn.Module, ResNet]:
     """Theirs and ours with the same weights, and statistics of normalisations that tell layers apart."""
     torch.manual_seed(depth)
@@ -53,9 +58,7 @@ def pair(models: Any, depth: int) -> tuple[torch.nn.Module, ResNet]:
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_parameters_and_their_order_are_theirs(models: Any, depth: int) -> None:
     theirs, ours = pair(models, depth)
-    shapes = [
-        [(name, tuple(p.shape)) for name, p in net.named_parameters()] for net in (theirs, ours)
-    ]
+    shapes = [[(name, tuple(p.shape)) for name, p in net.named_parameters()] for net in (theirs, ours)]
     assert shapes[0] == shapes[1]
     assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
 
@@ -83,7 +86,11 @@ def test_a_training_step_gives_their_gradients(models: Any, depth: int) -> None:
         assert a.grad is not None
         assert b.grad is not None
         torch.testing.assert_close(
-            b.grad, a.grad, rtol=1e-6, atol=1e-9 * float(a.grad.abs().max()), msg=lambda m, n=name: f"{n}: {m}"
+            b.grad,
+            a.grad,
+            rtol=1e-6,
+            atol=1e-9 * float(a.grad.abs().max()),
+            msg=about(name),
         )
     for (name, mean), (_, other) in zip(theirs.named_buffers(), ours.named_buffers(), strict=True):
-        torch.testing.assert_close(other, mean, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(other, mean, msg=about(name))

@@ -103,7 +103,7 @@ def test_a_hole_is_a_square_of_nought_about_any_pixel() -> None:
         assert int((one == 0).sum()) == len(down) * len(right), "all of the square"
         assert {len(down), len(right)} <= {hole // 2 + 1, hole // 2 + 2, hole + 1}
         assert len(down) == hole + 1 or down[0] == 0 or down[-1] == side - 1, "cut off by the border alone"
-        centres.add((down[-1] - hole // 2 if down[0] == 0 else down[0] + hole // 2))
+        centres.add(down[-1] - hole // 2 if down[0] == 0 else down[0] + hole // 2)
     assert centres == set(range(side))
     plain = Shifted(2, size=side, hole=0, generator=generator())
     assert plain.finish(torch.ones(2, 3, side, side), slice(0, 2)).all()
@@ -129,7 +129,7 @@ def test_the_seed_decides_the_draws(make: Callable[[int], Shifted | Cropped]) ->
 
 
 def slopes(count: int, side: int) -> torch.Tensor:
-    """Pictures (channels first) whose red is the place from left to right, green from top to bottom: -1 to 1."""
+    """Pictures, channels first: red is the place from left to right, green from top to bottom, -1 to 1."""
     at = (2 * torch.arange(side) + 1) / side - 1
     one = torch.stack([at.expand(side, side), at[:, None].expand(side, side), torch.zeros(side, side)])
     return one.expand(count, 3, side, side).contiguous()

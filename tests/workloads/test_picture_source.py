@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 import torch
 
-from joulelab.workloads import picture_source
 from joulelab.workloads.picture_source import AHEAD, Batch, Source, Streamed, source_for
 
 CPU = torch.device("cpu")
@@ -74,9 +74,9 @@ def test_who_stops_early_leaves_no_thread() -> None:
     assert len(senders()) == 1
     batches.close()  # type: ignore[attr-defined]
     assert not senders()
-    with pytest.raises(KeyError):
-        for _ in Streamed(pictures, labels, device=CPU).batches(torch.arange(200), 2):
-            raise KeyError
+    gone = Streamed(pictures, labels, device=CPU).batches(torch.arange(200), 2)
+    next(gone)
+    del gone
     until = time.monotonic() + 5
     while senders() and time.monotonic() < until:
         time.sleep(0.01)  # the generator is closed when its last reference has gone
@@ -92,18 +92,18 @@ def test_no_picture_is_no_batch(kind: type[Source]) -> None:
 def test_an_error_in_the_thread_is_raised_where_the_batch_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     real, count = torch.index_select, 0
 
-    def failing(*arguments: object, **more: object) -> torch.Tensor:
+    def failing(*arguments: Any, **more: Any) -> Any:
         nonlocal count
         count += 1
         if count == 4:
             raise OSError("the disk is gone")
-        return real(*arguments, **more)  # type: ignore[call-overload, no-any-return]
+        return real(*arguments, **more)
 
-    monkeypatch.setattr(picture_source.torch, "index_select", failing)
-    seen = []
+    monkeypatch.setattr(torch, "index_select", failing)
+    seen: list[Any] = []
+    batches = Streamed(*table(40), device=CPU).batches(torch.arange(40), 4)
     with pytest.raises(OSError, match="the disk is gone"):
-        for batch in Streamed(*table(40), device=CPU).batches(torch.arange(40), 4):
-            seen.append(batch.labels[0].item())
+        seen.extend(batch.labels[0].item() for batch in batches)
     assert seen == [0, 40, 80], "those before it are given out"
     assert not senders()
 
@@ -111,11 +111,11 @@ def test_an_error_in_the_thread_is_raised_where_the_batch_is_awaited(monkeypatch
 def test_only_a_few_batches_are_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     real, made = torch.index_select, []
 
-    def counted(*arguments: object, **more: object) -> torch.Tensor:
+    def counted(*arguments: Any, **more: Any) -> Any:
         made.append(1)
-        return real(*arguments, **more)  # type: ignore[call-overload, no-any-return]
+        return real(*arguments, **more)
 
-    monkeypatch.setattr(picture_source.torch, "index_select", counted)
+    monkeypatch.setattr(torch, "index_select", counted)
     batches = Streamed(*table(200), device=CPU).batches(torch.arange(200), 2)
     next(batches)
     until = time.monotonic() + 0.3

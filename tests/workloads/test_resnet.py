@@ -54,7 +54,7 @@ def setting(root: Path, *, precision: str = "fp32", **more: Any) -> Setting:
     knobs = {**recipe.knobs, "batch_size": 32, "epochs": 2, "precision": precision, "threads": 1}
     for name, value in more.items():
         (knobs if name in knobs else given)[name] = value
-    return Setting(parameters=given, knobs=knobs, data=root, dtype=PRECISIONS[precision].dtype)  # type: ignore[arg-type]
+    return Setting(parameters=given, knobs=knobs, data=root, dtype=PRECISIONS[precision].dtype)
 
 
 def loaded(root: Path, **more: Any) -> Resnet:
@@ -110,7 +110,7 @@ def test_the_seed_decides_the_losses(data: Path, recipe: str) -> None:
 
 @pytest.mark.parametrize(("recipe", "rate"), [("imagenet", 0.4), ("fast", 0.8)])
 def test_it_learns(data: Path, recipe: str, rate: float) -> None:
-    more = {"image_size": 16, "images": 512, "width": 8, "epochs": 6}
+    more: dict[str, Any] = {"image_size": 16, "images": 512, "width": 8, "epochs": 6}
     done, lines = repeat(data, recipe=recipe, learning_rate=rate, **more)
     assert done.valid
     assert done.metrics["val_accuracy"] > 0.75, "chance is a quarter"
@@ -130,7 +130,7 @@ def test_large_pictures_are_cut_and_grow(data: Path) -> None:
             return super()._logits(model, x)
 
     looked: list[tuple[int, ...]] = []
-    more = {"stem": "imagenet", "image_size": 96, "images": 8, "batch_size": 8, "epochs": 6}
+    more: dict[str, Any] = {"stem": "imagenet", "image_size": 96, "images": 8, "batch_size": 8, "epochs": 6}
     done, _ = repeat(data, workload=Noted, recipe="fast", **more)
     assert done.valid
     assert sizes == [(64, 64)] * 3 + [(96, 96)] * 3
@@ -152,7 +152,7 @@ def test_what_is_done_to_a_picture(data: Path) -> None:
     assert isinstance(fast, Shifted)
     assert small._hole is None
     assert fast._hole is not None
-    more = {"image_size": 65, "images": 2000, "batch_size": 2000, "stem": "imagenet"}
+    more: dict[str, Any] = {"image_size": 65, "images": 2000, "batch_size": 2000, "stem": "imagenet"}
     for recipe, least in (("imagenet", 0.08), ("fast", 0.35)):
         cut = draws(recipe=recipe, **more)
         assert isinstance(cut, Cropped)
@@ -342,7 +342,7 @@ def test_every_held_out_picture_counts_once(
     size: int,
     mirrored: bool,  # noqa: FBT001
 ) -> None:
-    more = {"classes": 10, "images": 200, "batch_size": batch_size, "image_size": size}
+    more: dict[str, Any] = {"classes": 10, "images": 200, "batch_size": batch_size, "image_size": size}
     made = loaded(data, evaluate_mirrored=mirrored, **more)
     assert len(made.val) == 50
     torch.manual_seed(0)
@@ -372,7 +372,7 @@ def test_while_its_rates_are_high_the_fast_recipe_does_not_look(data: Path) -> N
 
 @pytest.mark.parametrize("recipe", ["imagenet", "fast"])
 def test_a_target_ends_the_training(data: Path, recipe: str) -> None:
-    more = {"recipe": recipe, "epochs": 6, "images": 64}
+    more: dict[str, Any] = {"recipe": recipe, "epochs": 6, "images": 64}
     done, lines = repeat(data, target="val_accuracy >= 0.1", **more)
     assert (done.reached, done.valid, done.target) == (True, True, "val_accuracy >= 0.1")
     first = 3 if recipe == "fast" else 1
@@ -390,7 +390,7 @@ def test_inference_is_one_pass_over_the_held_out_pictures(data: Path) -> None:
             seen.append(len(x))
             return super()._logits(model, x)
 
-    more = {"classes": 10, "images": 200, "task": "inference", "epochs": 3}
+    more: dict[str, Any] = {"classes": 10, "images": 200, "task": "inference", "epochs": 3}
     done, _ = repeat(data, workload=Noted, **more)
     assert (done.task, done.samples, done.epochs, done.valid) == ("inference", 150, 3, True)
     assert seen == [32, 18] * 3, "none is looked at twice to fill a batch up"
@@ -403,7 +403,7 @@ def test_what_is_not_trained_does_not_begin_as_nought(data: Path) -> None:
 
 
 def test_noise_on_the_device_is_trained_on_and_not_evaluated(tmp_path: Path) -> None:
-    more = {"data": "device", "image_size": 32, "images": 100}
+    more: dict[str, Any] = {"data": "device", "image_size": 32, "images": 100}
     for recipe in ("imagenet", "fast"):
         done, _ = repeat(tmp_path, recipe=recipe, **more)
         assert done.valid
@@ -446,7 +446,9 @@ def test_a_corrupt_picture_is_told_in_the_log_and_beside_the_figures(folders: Pa
     given = replace(setting(tmp_path, data=str(folders), batch_size=8), say=said.append)
     Resnet(given).prepare()
     (note,) = (words for words in said if "decoding" not in words)
-    assert note.startswith(f"{folders / 'train'}: 1 of 20 images cannot be decoded and are left out: class 1/3.png")
+    assert note.startswith(
+        f"{folders / 'train'}: 1 of 20 images cannot be decoded and are left out: class 1/3.png"
+    )
     for task in ("train", "inference"):
         done, _ = repeat(tmp_path, data=str(folders), batch_size=8, epochs=1, task=task)
         assert done.valid
@@ -465,7 +467,9 @@ def test_different_classes_are_refused_before_anything_is_decoded(folders: Path,
 
 def test_a_batch_larger_than_the_set_is_refused_before_the_training(folders: Path, tmp_path: Path) -> None:
     given = setting(tmp_path, data=str(folders), recipe="fast", batch_size=21)
-    with pytest.raises(InputError, match=r"batch_size = 21 is more than the 20 training pictures(.|\n)*up to 20"):
+    with pytest.raises(
+        InputError, match=r"batch_size = 21 is more than the 20 training pictures(.|\n)*up to 20"
+    ):
         Resnet(given).prepare()
     Resnet(setting(tmp_path, data=str(folders), batch_size=21)).prepare()
 

@@ -35,7 +35,8 @@ def test_it_does_the_published_work(depth: int) -> None:
     net, done = on_paper(depth).eval(), []
 
     def note(layer: nn.Module, _: Any, out: torch.Tensor) -> None:
-        each = layer.weight[0].numel()  # type: ignore[operator, index, union-attr]
+        assert isinstance(layer.weight, torch.Tensor)
+        each = layer.weight[0].numel()
         done.append(out.numel() * each)
 
     for layer in net.modules():
@@ -89,7 +90,8 @@ def reference(state: dict[str, torch.Tensor], x: torch.Tensor, *, depth: int, st
         weight = state[f"{conv}.weight"]
         x = functional.conv2d(x, weight, stride=stride, padding=(weight.shape[2] - 1) // 2)
         mean, var, scale, shift = (
-            state[f"{norm}.{part}"][:, None, None] for part in ("running_mean", "running_var", "weight", "bias")
+            state[f"{norm}.{part}"][:, None, None]
+            for part in ("running_mean", "running_var", "weight", "bias")
         )
         return (x - mean) / torch.sqrt(var + 1e-5) * scale + shift
 
@@ -140,7 +142,7 @@ def test_what_comes_out_is_what_another_way_gives(depth: int, stem: str) -> None
 
 def strides(net: ResNet) -> dict[str, tuple[int, ...]]:
     return {
-        name: layer.stride  # type: ignore[misc]
+        name: layer.stride
         for name, layer in net.named_modules()
         if isinstance(layer, nn.Conv2d) and layer.stride != (1, 1)
     }
@@ -177,7 +179,9 @@ def test_the_start() -> None:
         if isinstance(module, nn.Conv2d):
             fan_out = module.out_channels * module.kernel_size[0] * module.kernel_size[1]
             assert module.bias is None
-            assert float(module.weight.detach().std()) == pytest.approx(math.sqrt(2 / fan_out), rel=0.05), name
+            assert float(module.weight.detach().std()) == pytest.approx(math.sqrt(2 / fan_out), rel=0.05), (
+                name
+            )
         if isinstance(module, nn.BatchNorm2d):
             assert (module.eps, module.momentum) == (1e-5, 0.1)
             assert (module.weight == 1).all()
@@ -196,11 +200,11 @@ def test_a_block_that_begins_as_identity_gives_its_shortcut(depth: int, kind: ty
     assert len(blocks) == sum(STAGES[depth])
     x = torch.rand(2, 8, 6, 6)
     for block in net.layer1:  # type: ignore[union-attr]
-        beside = x if block.downsample is None else block.downsample(x)  # type: ignore[operator, union-attr]
-        x = block(x)  # type: ignore[operator]
+        beside = x if block.downsample is None else block.downsample(x)
+        x = block(x)
         assert torch.equal(x, beside.relu())
     assert parameters(net) == before
     zeros = [name for name, p in net.named_parameters() if name.endswith("weight") and not p.any()]
-    last = {Basic: "bn2.weight", Bottleneck: "bn3.weight"}[kind]  # type: ignore[index]
+    last = {Basic: "bn2.weight", Bottleneck: "bn3.weight"}[kind]
     assert len(zeros) == len(blocks)
     assert all(name.endswith(last) for name in zeros)

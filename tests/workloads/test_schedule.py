@@ -16,7 +16,9 @@ def test_stairs_of_ninety_epochs() -> None:
 
 @pytest.mark.parametrize("steps", [3, 30, 333, 450_450])
 def test_a_stair_is_taken_at_its_step_whatever_the_sum_rounds_to(steps: int) -> None:
-    first = [next(step for step in range(steps + 1) if stairs(step / steps) < 0.5 * least) for least in (1, 0.1)]
+    first = [
+        next(step for step in range(steps + 1) if stairs(step / steps) < 0.5 * least) for least in (1, 0.1)
+    ]
     assert first == [-(-steps // 3), -(-2 * steps // 3)]
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -119,8 +120,8 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _marked(folder: Path, number: int) -> dict[str, dict[str, str]]:
-    content: dict[str, dict[str, str]] = json.loads(mark(folder, number).read_text(encoding="utf-8"))
+def _marked(folder: Path, number: int) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(mark(folder, number).read_text(encoding="utf-8"))
     return content
 
 
@@ -135,7 +136,7 @@ def _missing(folder: Path, plan: Plan) -> list[int]:
 def _sound(folder: Path, plan: Plan, number: int) -> bool:
     try:
         content = _marked(folder, number)
-        wanted, _ = content["crc32"], content["skipped"]
+        wanted, _ = int(content["crc32"]), content["skipped"]
     except (OSError, ValueError, TypeError, KeyError):
         return False
     if plan.bytes > CHECKED_BYTES:

@@ -36,9 +36,7 @@ def planted(*, count: int, classes: int, size: int, seed: int) -> tuple[np.ndarr
     return images, labels
 
 
-def kept(
-    folder: Path, *, count: int, classes: int, size: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def kept(folder: Path, *, count: int, classes: int, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """What `planted` gives, drawn once into a file of `folder` and mapped from then on."""
     path = folder / f"drawn-v{VERSION}-{count}-of-{size}px-{classes}-classes-seed{seed}.npy"
     if not path.exists():

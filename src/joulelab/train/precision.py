@@ -134,9 +134,12 @@ class Fp16(Precision):
         # A fused optimizer takes the scaler's verdict into its kernel: its step returns as if taken when it
         # was not, and its momentum has been seen to advance on overflow until everything was NaN. Skipped
         # steps are cheap, so such a run looks thrifty. It is refused.
-        if any(group.get("fused") for group in optimizer.param_groups):
+        fused = any(group.get("fused") for group in optimizer.param_groups)
+        # Optimizers of other libraries that do the same say so to the scaler.
+        if fused or getattr(optimizer, "_step_supports_amp_scaling", False):
+            name = type(optimizer).__name__ + "(fused=True)" * fused
             raise TrialError(
-                f"{type(optimizer).__name__}(fused=True) under fp16 loss scaling hides skipped steps",
+                f"{name} under fp16 loss scaling hides skipped steps",
                 cure="make the optimizer with foreach=True, or train in bf16",
             )
         super().watch(optimizer)

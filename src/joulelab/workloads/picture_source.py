@@ -28,7 +28,7 @@ class Batch:
 class Source:
     """Everything is on the device already: a batch is a list of rows, and nothing is waited for.
 
-    `rows` are those of the table that hold a picture, if not all do: taking the others out would copy all of it.
+    `rows` are those of the table that hold a picture, if not all do: taking the others out would copy it.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ class Streamed(Source):
     def batches(self, order: torch.Tensor, size: int) -> Iterator[Batch]:
         coming: queue.Queue[_Sent | BaseException | None] = queue.Queue(AHEAD)
         leave = threading.Event()
-        sender = threading.Thread(target=self._send, args=(self._rows[order], size, coming, leave), daemon=True)
+        sender = threading.Thread(
+            target=self._send, args=(self._rows[order], size, coming, leave), daemon=True
+        )
         sender.start()
         here = torch.arange(size, device=self.device)
         try:

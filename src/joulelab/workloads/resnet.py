@@ -122,9 +122,7 @@ class Resnet(Workload):
             )
             names = tuple(map(str, range(classes)))
             rows = torch.arange(images).numpy()
-            parts.append(
-                Images(pixels=pixels, labels=labels, rows=rows, classes=names, skipped={}, note="")
-            )
+            parts.append(Images(pixels=pixels, labels=labels, rows=rows, classes=names, skipped={}, note=""))
         return parts[0], parts[1]
 
     def _load_fixed(self) -> None:
@@ -152,7 +150,7 @@ class Resnet(Workload):
                 stem=str(given["stem"]),
                 width=int(given["width"]),
             )
-        # Not where nothing is trained: products with nought take less power than those of any trained network.
+        # Not where nothing is trained: products with nought take less power than those of a trained network.
         if self.fast and self.setting.knobs.get("task") != "inference":
             net.begin_as_identity()
         return net.to(self.setting.dtype)
