@@ -35,6 +35,14 @@ def test_products_are_done_in_the_format_asked_for(name: str, product: torch.dty
     assert layer.weight.dtype == (torch.float64 if name == "fp64" else torch.float32)
 
 
+@pytest.mark.parametrize(("width", "noted"), [(1000, True), (1008, False)])
+def test_eight_bits_that_no_layer_can_take_are_told(width: int, noted: bool) -> None:  # noqa: FBT001
+    chosen = precision("fp8", device=CPU)
+    chosen.fit(torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.Linear(2048, width)))
+    assert bool(chosen.notes) == noted
+    assert all("multiples of 16, so this was bf16" in note for note in chosen.notes)
+
+
 def one_weight() -> tuple[torch.nn.Parameter, torch.optim.Optimizer]:
     weight = torch.nn.Parameter(torch.ones(1))
     return weight, torch.optim.SGD([weight], lr=0.5)

@@ -49,7 +49,7 @@ def run_inference(job: Job, *, meter: Meter, on_epoch: Tell, on_progress: Tell) 
                 }
             )
 
-    total = noted(whole.measurement, workload.notes)
+    total = noted(whole.measurement, (*workload.notes, *precision.notes))
     energy = {"energy_j": total.energy_j, "source": total.source}
     on_progress({**here, "phase": "end", "epoch": job.epochs, **energy})
     return Repeat(

@@ -120,7 +120,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
     # Only now are the windows asked for their figures: the answer is awaited, and nothing is being measured
     # here. A target reached early ends the run before `finished` was ever said.
     wrong = wrong or precision.complaint(finished=True)
-    total = noted(whole.measurement, workload.notes)
+    total = noted(whole.measurement, (*workload.notes, *precision.notes))
     energy = {"energy_j": total.energy_j, "source": total.source}
     on_progress({**here, "phase": "end", "epoch": epoch, **energy, **shown(figures)})
     return Repeat(

@@ -17,6 +17,7 @@ class Precision:
     """Everything in one format, every step taken: fp32, and fp32 rounded to TF32 where the knob allows it."""
 
     dtype: ClassVar[torch.dtype] = torch.float32  # of weights and inputs
+    notes: tuple[str, ...] = ()  # what a reader of the figures must know, once a model has been fitted
 
     def __init__(self, device: torch.device, *, accumulate: int = 1, clip: float = 0.0) -> None:
         self.device = device
@@ -166,7 +167,9 @@ class Fp8(Bf16):
     """Products of linear layers in eight bits; everything else as in bf16."""
 
     def fit(self, model: nn.Module) -> None:
-        fp8.fitted(model)
+        if not fp8.fitted(model):
+            widths = f"widths that are multiples of {fp8.MULTIPLE}"
+            self.notes = (f"precision fp8: no linear layer has {widths}, so this was bf16",)
 
 
 PRECISIONS: dict[str, type[Precision]] = {
