@@ -337,7 +337,7 @@ def cache(
     ] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove it.")] = False,
 ) -> None:
-    """Show or remove what is kept: tables of `loader = "ours_cached"`, tiles of pictures."""
+    """Show or remove what is kept: tables of `loader = "ours_cached"`, decoded pictures."""
     from joulelab.data import cache_folder
     from joulelab.report.numbers import quantity
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import torch
 
 from joulelab.errors import InputError
@@ -110,6 +111,11 @@ def add_up(measurements: Sequence[Measurement]) -> Measurement:
                 flags=("the source of the energy changed between its windows",),
             )
     return total
+
+
+def noted(total: Measurement, notes: Sequence[str]) -> Measurement:
+    """What a repeat cost, with what must be known of its data beside what must be known of its energy."""
+    return msgspec.structs.replace(total, flags=tuple(dict.fromkeys((*total.flags, *notes))))
 
 
 def shown(figures: Mapping[str, float]) -> dict[str, float]:
