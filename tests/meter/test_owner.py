@@ -51,3 +51,18 @@ def test_importing_registers_nothing() -> None:
 def test_one_name_alone_is_not_taken_letter_by_letter() -> None:
     with pytest.raises(InputError, match="devices = 'estimate' is text"):
         meter_for(None, "estimate")
+
+
+def test_a_folder_has_one_meter_whatever_it_is_called(
+    fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = meter_for("trial", (fake,))
+    names = [Path("trial"), "./trial", tmp_path / "trial", str(tmp_path / "trial")]
+    assert all(meter_for(name, (fake,)) is first for name in names)
+    assert meter_for("another", (fake,)) is not first
+    with first.window("w"):
+        pass
+    close_all()
+    lines = (tmp_path / "trial" / "windows.jsonl").read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines[1:]] == ["w", WHOLE]
