@@ -13,6 +13,7 @@ import pytest
 from joulelab.errors import InputError
 from joulelab.meter.owner import close_all, meter_for
 from joulelab.meter.session import WHOLE
+from joulelab.records.layout import TrialFolder
 
 
 def test_one_meter_for_equal_settings(fake: str, tmp_path: Path) -> None:
@@ -66,3 +67,14 @@ def test_a_folder_has_one_meter_whatever_it_is_called(
     close_all()
     lines = (tmp_path / "trial" / "windows.jsonl").read_text().splitlines()
     assert [json.loads(line)["name"] for line in lines[1:]] == ["w", WHOLE]
+
+
+def test_a_meter_that_nobody_closed_is_closed_at_exit(fake: str, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom joulelab.meter.meter import Meter\n"
+        "meter = Meter(out=sys.argv[1], devices=[sys.argv[2]])\n"
+        "with meter.window('w'): pass\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "trial"), fake], check=True)
+    assert TrialFolder(tmp_path / "trial").done.exists()
+    assert not TrialFolder(tmp_path / "trial").claim.exists()

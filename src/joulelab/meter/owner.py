@@ -56,9 +56,9 @@ def adopt(meter: Meter) -> None:
 
 
 def close_all() -> None:
-    """Close the meters that `measure()` made: their windows are resolved and their samplers gone."""
+    """Close all meters, also those that nobody closed: windows are resolved, samplers gone, records whole."""
     with _lock[0]:
-        meters = list(dict.fromkeys(_meters.values()))
+        meters = list(dict.fromkeys([*_meters.values(), *_all]))
         _meters.clear()
     for meter in meters:
         meter.close()
