@@ -12,10 +12,11 @@ from joulelab.errors import InputError
 from joulelab.knobs.knob import Knob
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.records.trial import TrialSpec
-from joulelab.study.check import check_trial, checked, from_text, trial_spec
+from joulelab.study.check import check_here, check_trial, checked, from_text, launcher_of, trial_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 class Silent(Knob):
@@ -98,3 +99,16 @@ def test_a_target_is_checked_against_what_the_workload_evaluates() -> None:
     assert knobs["target"] == "val_accuracy >= 0.9"
     with pytest.raises(InputError, match=r"unknown figure in the target 'val_acc'(.|\n)*'val_accuracy'"):
         check_trial("nt3", parameters={}, knobs={"target": "val_acc >= 0.9"})
+
+
+def test_a_launcher_is_one() -> None:
+    assert launcher_of("local").here
+    with pytest.raises(InputError, match=r"x:2: 'math:pi' is not a launcher\n  cure: derive it from"):
+        launcher_of("math:pi", where="x:2")
+
+
+def test_a_meter_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    missing = f"fake:{tmp_path / 'none.json'}"
+    with pytest.raises(InputError, match=r"x:7: fake: cannot read"):
+        check_here({}, workload="nt3", devices=[missing], place=lambda table, key: f"x:{len(key)}")
+    check_here({}, workload="nt3", devices=["estimate"])

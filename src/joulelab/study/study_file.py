@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from joulelab.errors import InputError, unknown
-from joulelab.launch import LAUNCHERS
 from joulelab.records.layout import SCHEMA
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.study.check import (
@@ -25,7 +24,7 @@ from joulelab.study.check import (
     check_here,
     check_knob,
     check_trial,
-    load_part,
+    launcher_of,
     recipe_of,
 )
 from joulelab.study.toml_lines import TomlLines, line_in
@@ -123,7 +122,7 @@ class _File:
             place=self.place,
         )
         launcher = str(values["launcher"])
-        where_it_runs = load_part(LAUNCHERS, launcher, what="launcher", where=self.place("", "launcher"))
+        where_it_runs = launcher_of(launcher, where=self.place("", "launcher"))
         devices = self._devices()
         if where_it_runs.here:
             self._check_here(workload, knobs, grid, devices)

@@ -96,6 +96,12 @@ def shaped(model: nn.Module, *, knobs: Mapping[str, Scalar], precision: Precisio
     return model
 
 
+def told(total: Measurement) -> dict[str, Any]:
+    """Joules for a line of progress, with what they come from."""
+    simulated = any(flag.startswith("simulated") for flag in total.flags)
+    return {"energy_j": total.energy_j, "source": total.source + ", simulated" * simulated}
+
+
 def add_up(measurements: Sequence[Measurement]) -> Measurement:
     """The sum of windows. Where a sensor was lost half-way there is no sum to give, and a flag says so."""
     total = measurements[0]

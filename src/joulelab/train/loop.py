@@ -11,7 +11,7 @@ import torch
 
 from joulelab.knobs.target import parse as parse_target
 from joulelab.records.trial import Repeat
-from joulelab.train.job import Phases, noted, shaped, shown
+from joulelab.train.job import Phases, noted, shaped, shown, told
 from joulelab.train.precision import precision as make_precision
 from joulelab.train.tape import Tape
 from joulelab.train.waiting import Waiting
@@ -121,8 +121,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
     # here. A target reached early ends the run before `finished` was ever said.
     wrong = wrong or precision.complaint(finished=True)
     total = noted(whole.measurement, (*workload.notes, *precision.notes))
-    energy = {"energy_j": total.energy_j, "source": total.source}
-    on_progress({**here, "phase": "end", "epoch": epoch, **energy, **shown(figures)})
+    on_progress({**here, "phase": "end", "epoch": epoch, **told(total), **shown(figures)})
     return Repeat(
         index=job.index,
         seed=job.seed,
