@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 MOST_NOTES = 8
 WIDE = 100  # columns
+SMALL = "SMALL VARIANT: it shows the form of the study's result; its figures are not those of the full study"
 
 
 def text(
@@ -38,6 +39,7 @@ def text(
     sort: str = "",
     title: str = "",
     apart: Collection[str] = (),
+    lists: Mapping[str, Sequence[object]] | None = None,
     width: int = 0,
 ) -> str:
     """A table that fits 100 columns: what was measured and where above it, what must be known of it below.
@@ -48,15 +50,22 @@ def text(
     outside = [record for record in records if record.folder.path.name in apart]
     out = io.StringIO()
     console = Console(file=out, width=width or Console().width, no_color=True, highlight=False, emoji=False)
-    _print(console, inside, sort=sort, title=title)
+    _print(console, inside, sort=sort, title=title, lists=lists)
     if outside:
         console.print()
         _print(console, outside, sort=sort, title="Not in the study's plan any more")
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
-def _print(console: Console, records: Sequence[TrialRecord], *, sort: str, title: str) -> None:
-    rows = _sorted(records, sort=sort)
+def _print(
+    console: Console,
+    records: Sequence[TrialRecord],
+    *,
+    sort: str,
+    title: str,
+    lists: Mapping[str, Sequence[object]] | None = None,
+) -> None:
+    rows = in_order(trials(records), sort=sort, where="--sort", lists=lists).to_dicts()
     varied = [name for name in rows[0] if name not in TYPES] if rows else []
     if "workload" in varied:
         varied = []  # what is alike in nothing has no settings to compare: the trials' names tell more
@@ -162,9 +171,10 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("wait\n%", lambda row: _percent(row["waiting_share"])),
     ("to\ntarget", _to_target),
     ("n", lambda row: str(row["n"])),
+    ("variant", lambda row: "small" if row["small"] else "full"),
     ("state", _state),
 )
-LEFT = ("source", "state")
+LEFT = ("source", "variant", "state")
 # Columns that stand only where they tell something: the width is for the settings.
 SELDOM: dict[str, Callable[[Sequence[Row]], bool]] = {
     "spread": lambda rows: _known(rows, "energy_ci_j"),
@@ -174,6 +184,7 @@ SELDOM: dict[str, Callable[[Sequence[Row]], bool]] = {
     "to\ntarget": lambda rows: _known(rows, "missed_target"),
     "load/\ntrain/\neval %": lambda rows: any(_shares(row) != UNKNOWN for row in rows),
     "n": lambda rows: len(_ns(rows)) > 1,
+    "variant": lambda rows: any(row["small"] for row in rows) and not _all_small(rows),
     "state": lambda rows: any(_state(row) != "done" for row in rows),
 }
 
@@ -186,7 +197,11 @@ def _head(records: Sequence[TrialRecord], rows: Sequence[Row], *, title: str) ->
     what = f"{', '.join(_workloads(records)) or 'unknown'}: {len(rows)} trial{'s' if len(rows) != 1 else ''}"
     places = machines(records)
     where = [f"on {place}" for place in places] if len(places) < 4 else [f"on {len(places)} machines"]
-    return [*([title] if title else []), what, *where]
+    return [*([title] if title else []), what, *where, *([SMALL] if _all_small(rows) else [])]
+
+
+def _all_small(rows: Sequence[Row]) -> bool:
+    return bool(rows) and all(row["small"] for row in rows)
 
 
 def _workloads(records: Sequence[TrialRecord]) -> list[str]:
@@ -227,6 +242,8 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
                 f"target not reached in {row['missed_target']} of {row['n']} repeats, so there is no energy "
                 f"to it: {which}"
             )
+    if any(row["small"] for row in rows) and not _all_small(rows):
+        lines.append("small: of the small variant of a study; not to be compared with figures of a full one")
     if any(row["simulated"] for row in rows):
         lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
     lines += caps.notes(records)[:MOST_NOTES]
