@@ -63,6 +63,14 @@ def test_what_is_simulated_or_small_is_marked(tmp_path: Path) -> None:
     )
 
 
+def test_what_the_meter_was_too_coarse_for_is_marked(tmp_path: Path) -> None:
+    text = against.text(
+        records_of(tmp_path, flags=("short: error bound 60% of the energy",)), REFERENCE, width=100
+    )
+    assert text.count("counter, short") == 4
+    assert "the meter's bound is a large share of the energy" in text
+
+
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     records = [*records_of(tmp_path), write(tmp_path / "e", {"batch_size": 1024})]
     assert "left out: 1 trial not done, or invalid" in against.text(records, REFERENCE, width=100)

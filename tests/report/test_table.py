@@ -188,3 +188,36 @@ def test_waiting_and_the_target_have_their_columns_where_they_are_known(tmp_path
     assert "2.0" in reached, "0.1 s of 5 s"
     assert "target not reached in 1 of 2 repeats, so there is no energy to it: batch_size=1" in shown
     assert "to\ntarget" not in text([write(tmp_path / "c", {}, repeat(1, 1.0))])
+
+
+def test_flags_that_differ_in_a_percentage_are_one_note(tmp_path: Path) -> None:
+    records = [
+        write(
+            tmp_path / str(percent),
+            {"x": percent},
+            repeat(1, 1.0, flags=(f"short: error bound {percent}% of it",)),
+        )
+        for percent in (30, 75, 41)
+    ]
+    records.append(write(tmp_path / "d", {"x": 1}, repeat(1, 1.0, flags=("100% of a flag", "another"))))
+    shown = text(records, width=100)
+    assert "note (3 of 4 trials): short: error bound 30% to 75% of it" in shown
+    assert "note (1 of 4 trials): 100% of a flag" in shown
+    assert "note (1 of 4 trials): another" in shown
+
+
+def test_a_small_variant_is_marked(tmp_path: Path) -> None:
+    small = write(tmp_path / "a", {"x": 1}, repeat(1, 100.0), small=True)
+    assert "SMALL VARIANT" in text([small], width=100)
+    full = write(tmp_path / "b", {"x": 2}, repeat(1, 100.0))
+    assert "variant" not in text([full], width=100).lower()
+    both = text([small, full], width=100)
+    assert "SMALL VARIANT" not in both
+    assert "small: of the small variant of a study" in both
+    assert [row["small"] for row in json.loads(to_json([small, full]))] == [True, False]
+
+
+def test_rows_stand_as_their_study_lists_them(tmp_path: Path) -> None:
+    records = [write(tmp_path / size, {"size": size}, repeat(1, 100.0)) for size in ("s", "l", "n")]
+    shown = text(records, lists={"size": ("n", "s", "l")}, width=100)
+    assert [line.split()[0] for line in shown.splitlines() if "100.0" in line] == ["n", "s", "l"]

@@ -34,6 +34,7 @@ TYPES: dict[str, Any] = {
     "source": pl.String,
     "simulated": pl.Boolean,
     "small": pl.Boolean,
+    "short": pl.Boolean,
     "missed_target": pl.Boolean,
     "n": pl.Int64,
     "n_reference": pl.Int64,
@@ -101,6 +102,7 @@ class _Trial:
         sources = {repeat.total.source for repeat in repeats if repeat.total.energy_j is not None}
         self.source = "mixed" if len(sources) > 1 else next(iter(sources), None)
         self.simulated = any(simulated(repeat.total.flags) for repeat in repeats)
+        self.short = any(flag.startswith("short") for repeat in repeats for flag in repeat.total.flags)
         asked = [repeat for repeat in repeats if repeat.reached is not None]
         self.missed = not all(repeat.reached for repeat in asked) if asked else None
         self.values = _values(repeats, to_target=self.missed is False)
@@ -188,6 +190,7 @@ def _row(trial: _Trial, references: Sequence[_Trial]) -> Row:
         "source": trial.source,
         "simulated": trial.simulated,
         "small": trial.small,
+        "short": trial.short or any(other.short for other in references),
         "missed_target": trial.missed,
         "n": trial.n,
         "n_reference": sum(other.n for other in references) or None,

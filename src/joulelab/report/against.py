@@ -113,6 +113,11 @@ def notes(rows: Sequence[Row], *, left_out: int) -> list[str]:
         lines.append("estimated from CPU time: no energy sensor was used; run `joulelab doctor`")
     if any(row["simulated"] for row in rows):
         lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
+    if any(row["short"] for row in rows):
+        lines.append(
+            "short: here or in the reference the meter's bound is a large share of the energy: let a repeat "
+            "last longer before you rely on such joules"
+        )
     if any(row["missed_target"] for row in rows):
         lines.append("missed: not every repeat reached the target, so there are no joules or seconds to it")
     if any(row["reference"] is None for row in rows):
@@ -174,7 +179,7 @@ def _figure(value: float | None, figure: str) -> str:
 
 
 def _source(row: Row) -> str:
-    words = [row["source"] or UNKNOWN, *(["simulated"] if row["simulated"] else [])]
+    words = [row["source"] or UNKNOWN, *(word for word in ("simulated", "short") if row[word])]
     mark = "reference" if row["is_reference"] else "no reference" if row["reference"] is None else ""
     return ", ".join(words) + (f"\n{mark}" if mark else "")
 

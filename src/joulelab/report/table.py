@@ -6,9 +6,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 MOST_NOTES = 8
+PERCENT = re.compile(r"\b(\d+)%")
 WIDE = 100  # columns
 SMALL = "SMALL VARIANT: it shows the form of the study's result; its figures are not those of the full study"
 
@@ -215,6 +217,28 @@ def _workloads(records: Sequence[TrialRecord]) -> list[str]:
     return list(names) if len(names) < 4 else [f"{len(names)} workloads"]
 
 
+def _merged(flags: Iterable[Sequence[str]]) -> Counter[str]:
+    """In how many trials each flag stands; what differs in a percentage alone is one, with its range."""
+    trials_of: dict[str, set[int]] = {}
+    percents: dict[str, list[int]] = {}
+    for trial, each in enumerate(flags):
+        for flag in each:
+            form = PERCENT.sub("{}", flag, count=1)
+            trials_of.setdefault(form, set()).add(trial)
+            percents.setdefault(form, []).extend(int(found) for found in PERCENT.findall(flag)[:1])
+    return Counter(
+        {
+            form.replace("{}", _span(percents[form])) if percents[form] else form: len(found)
+            for form, found in trials_of.items()
+        }
+    )
+
+
+def _span(percents: Sequence[int]) -> str:
+    low, high = min(percents), max(percents)
+    return f"{low}%" if low == high else f"{low}% to {high}%"
+
+
 def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequence[str] = ()) -> list[str]:
     """What a reader of the table must know, in words."""
     lines = []
@@ -247,7 +271,7 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
     if any(row["simulated"] for row in rows):
         lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
     lines += caps.notes(records)[:MOST_NOTES]
-    flags = Counter(flag for row in rows for flag in row["flags"] if not flag.startswith("simulated"))
+    flags = _merged([flag for flag in row["flags"] if not flag.startswith("simulated")] for row in rows)
     lines += [
         f"note ({count} of {len(rows)} trials): {flag}" for flag, count in flags.most_common(MOST_NOTES)
     ]
