@@ -206,6 +206,24 @@ def test_flags_that_differ_in_a_percentage_are_one_note(tmp_path: Path) -> None:
     assert "note (1 of 4 trials): another" in shown
 
 
+def test_columns_give_way_before_figures_and_settings(tmp_path: Path) -> None:
+    aimed = [
+        msgspec.structs.replace(
+            repeat(n, 12345.6 + n), waiting_s=0.1, reached=True, target="val_accuracy >= 0.9"
+        )
+        for n in (1, 2)
+    ]
+    records = [write(tmp_path / cap, {"power_limit": cap}, *aimed) for cap in ("100%", "80%")]
+    wide, narrow = (text(records, width=width) for width in (120, 72))
+    assert "wait: share" in wide
+    assert "wait: share" not in narrow
+    assert "no room for: wait %, load/train/eval %" in narrow
+    for shown in (wide, narrow):
+        assert "…" not in shown
+        assert [line.split()[0] for line in shown.splitlines() if " kJ " in line] == ["80%", "100%"]
+    assert max(map(len, narrow.splitlines())) <= 72
+
+
 def test_a_small_variant_is_marked(tmp_path: Path) -> None:
     small = write(tmp_path / "a", {"x": 1}, repeat(1, 100.0), small=True)
     assert "SMALL VARIANT" in text([small], width=100)

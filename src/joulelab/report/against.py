@@ -14,7 +14,7 @@ from rich.table import Table
 
 from joulelab.analysis.against import TYPES, against
 from joulelab.errors import InputError
-from joulelab.report import table
+from joulelab.report import fit, table
 from joulelab.report.numbers import UNKNOWN, duration, quantity, setting
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 UNSEEN = "no difference\nseen"
 NO_INTERVAL = "no interval"
+GIVING = ("j_per_sample", "time_s")  # what gives way first where the terminal is narrow
 # A comma parts two settings only where a name and = follow: values may hold commas.
 _BETWEEN = re.compile(r",(?=\s*\w+=)")
 
@@ -55,9 +56,11 @@ def text(
     named = ", ".join(f"{name}={setting(value)}" for name, value in reference.items())
     console.print(f"Against {named}, all else alike: change ± half of its 95 % interval", markup=False)
     console.print()
-    console.print(_table(rows))
+    shown, narrow = fit.fitted(console, lambda without: _table(rows, without=without), giving=GIVING)
+    console.print(shown)
     console.print()
-    for note in notes(rows, left_out=len(inside) - len(rows)):
+    heads = [" ".join(head.split()) for figure, head in _columns(rows) if figure in narrow]
+    for note in [*notes(rows, left_out=len(inside) - len(rows)), *fit.said(heads)]:
         console.print(note, markup=False)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
@@ -141,13 +144,13 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(name, head) for name, head in heads.items() if any(row[name] is not None for row in rows)]
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Sequence[Row], *, without: Collection[str] = ()) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     varied = [name for name in rows[0] if name not in TYPES] or ["trial"]
     for name in varied:
         number = all(isinstance(row[name], int | float) for row in rows if row[name] is not None)
         table.add_column(name.replace("_", "\n"), justify="right" if number else "left", overflow="fold")
-    shown = _columns(rows)
+    shown = [column for column in _columns(rows) if column[0] not in without]
     for _, head in shown:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("source", no_wrap=True)
@@ -165,7 +168,8 @@ def _cell(row: Row, figure: str) -> str:
     found, half = row[f"{figure}_change"], row[f"{figure}_change_ci"]
     if found is None:
         return UNKNOWN
-    by, digits, unit = (1.0, 3, "") if figure == "accuracy" else (100.0, 1, " %")
+    whole = max(abs(found), half or 0.0) >= 1.0
+    by, digits, unit = (1.0, 3, "") if figure == "accuracy" else (100.0, 0 if whole else 1, " %")
     if half is None:
         return f"{by * found:+.{digits}f}{unit}\n{NO_INTERVAL}"
     words = "" if row[f"{figure}_seen"] else f"\n{UNSEEN}"
@@ -181,7 +185,7 @@ def _figure(value: float | None, figure: str) -> str:
 def _source(row: Row) -> str:
     words = [row["source"] or UNKNOWN, *(word for word in ("simulated", "short") if row[word])]
     mark = "reference" if row["is_reference"] else "no reference" if row["reference"] is None else ""
-    return ", ".join(words) + (f"\n{mark}" if mark else "")
+    return ",\n".join(words) + (f"\n{mark}" if mark else "")
 
 
 def _other_source(row: Row) -> bool:

@@ -19,7 +19,7 @@ from rich.table import Table
 from joulelab.analysis.order import in_order
 from joulelab.analysis.trials import PHASES, TYPES, trials
 from joulelab.errors import RecordError
-from joulelab.report import caps
+from joulelab.report import caps, fit
 from joulelab.report.machine import machines, model_error
 from joulelab.report.numbers import UNKNOWN, duration, quantity, relative, setting, settings, share
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 MOST_NOTES = 8
+WAIT_HEAD, WAIT = "wait\n%", "wait: share of the training phase in which the loop waited for its next batch"
 PERCENT = re.compile(r"\b(\d+)%")
 WIDE = 100  # columns
 SMALL = "SMALL VARIANT: it shows the form of the study's result; its figures are not those of the full study"
@@ -74,10 +75,16 @@ def _print(
     for line in _head(records, rows, title=title):
         console.print(line, markup=False)
     console.print()
-    console.print(_table(rows, varied, wide=console.width >= WIDE))
+    wide = console.width >= WIDE
+    shown, left_out = fit.fitted(
+        console, lambda without: _table(rows, varied, wide=wide, without=without), giving=GIVING
+    )
+    console.print(shown)
     console.print()
-    for note in notes(records, rows, varied=varied):
-        console.print(note, markup=False)
+    names = [" ".join(name.replace("/\n", "/").split()) for name in left_out]
+    for note in [*notes(records, rows, varied=varied), *fit.said(names)]:
+        if note != WAIT or WAIT_HEAD not in left_out:
+            console.print(note, markup=False)
 
 
 def to_json(records: Sequence[TrialRecord], *, sort: str = "") -> str:
@@ -105,14 +112,15 @@ def _sorted(records: Sequence[TrialRecord], *, sort: str) -> list[dict[str, Any]
     return in_order(trials(records), sort=sort, where="--sort").to_dicts()
 
 
-def _table(rows: Sequence[Row], varied: Sequence[str], *, wide: bool) -> Table:
+def _table(rows: Sequence[Row], varied: Sequence[str], *, wide: bool, without: Collection[str] = ()) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, int(wide), 0, 0), show_edge=False)
     first = list(varied) or ["trial"]
     for name in first:
         # Where it gets narrow these give way: a name may be folded, a figure may not.
         justify: JustifyMethod = "right" if _numeric(rows, name) else "left"
         table.add_column(name.replace("_", "\n"), justify=justify, overflow="fold")
-    shown = [column for column in COLUMNS if column[0] not in SELDOM or SELDOM[column[0]](rows)]
+    told = [column for column in COLUMNS if column[0] not in SELDOM or SELDOM[column[0]](rows)]
+    shown = [column for column in told if column[0] not in without]
     for head, _ in shown:
         table.add_column(head, justify="left" if head in LEFT else "right", no_wrap=True)
     for row in rows:
@@ -170,19 +178,21 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("accu-\nracy", _accuracy),
     ("J per\nsample", lambda row: quantity(row["j_per_sample"], "J")),
     ("load/\ntrain/\neval %", _shares),
-    ("wait\n%", lambda row: _percent(row["waiting_share"])),
+    (WAIT_HEAD, lambda row: _percent(row["waiting_share"])),
     ("to\ntarget", _to_target),
     ("n", lambda row: str(row["n"])),
     ("variant", lambda row: "small" if row["small"] else "full"),
     ("state", _state),
 )
+# What gives way first where the terminal is narrow.
+GIVING = (WAIT_HEAD, "load/\ntrain/\neval %", "J per\nsample", "spread")
 LEFT = ("source", "variant", "state")
 # Columns that stand only where they tell something: the width is for the settings.
 SELDOM: dict[str, Callable[[Sequence[Row]], bool]] = {
     "spread": lambda rows: _known(rows, "energy_ci_j"),
     "accu-\nracy": lambda rows: _known(rows, "accuracy"),
     "J per\nsample": lambda rows: _known(rows, "j_per_sample"),
-    "wait\n%": lambda rows: _known(rows, "waiting_share"),
+    WAIT_HEAD: lambda rows: _known(rows, "waiting_share"),
     "to\ntarget": lambda rows: _known(rows, "missed_target"),
     "load/\ntrain/\neval %": lambda rows: any(_shares(row) != UNKNOWN for row in rows),
     "n": lambda rows: len(_ns(rows)) > 1,
@@ -258,7 +268,7 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
     if len({row["source"] for row in rows if row["source"]}) > 1:
         lines.append("energies of different sources stand in this table: compare only those of one source")
     if any(row["waiting_share"] is not None for row in rows):
-        lines.append("wait: share of the training phase in which the loop waited for its next batch")
+        lines.append(WAIT)
     for row in rows:
         if row["missed_target"]:
             which = settings({name: row[name] for name in varied}) or row["trial"]
