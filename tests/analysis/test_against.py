@@ -130,6 +130,8 @@ def test_sources_are_never_compared_and_times_are(tmp_path: Path) -> None:
             assert rows[name][f"{figure}_change"] is None
             assert rows[name][f"{figure}_reference"] is None
         assert rows[name]["time_s_change"] == -0.5
+        assert rows[name]["other_source"] is True
+    assert rows["a"]["other_source"] is False
     assert rows["c"]["simulated"] is True
     assert rows["d"]["energy_j"] is None
 

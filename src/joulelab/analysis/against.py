@@ -34,6 +34,7 @@ TYPES: dict[str, Any] = {
     "source": pl.String,
     "simulated": pl.Boolean,
     "small": pl.Boolean,
+    "other_source": pl.Boolean,
     "short": pl.Boolean,
     "missed_target": pl.Boolean,
     "n": pl.Int64,
@@ -180,6 +181,12 @@ def _references(trial: _Trial, usable: Sequence[_Trial], reference: Mapping[str,
     return [other for other in usable if other.has(reference) and other.is_like(trial, but=reference)]
 
 
+def _only_other_sources(trial: _Trial, references: Sequence[_Trial]) -> bool:
+    """Energies are known on both sides, and none of them may be compared."""
+    sources = [other for other in references if other.source is not None]
+    return trial.source is not None and bool(sources) and not any(o.metered_like(trial) for o in sources)
+
+
 def _row(trial: _Trial, references: Sequence[_Trial]) -> Row:
     row: Row = {
         **dict.fromkeys(TYPES),
@@ -190,6 +197,7 @@ def _row(trial: _Trial, references: Sequence[_Trial]) -> Row:
         "source": trial.source,
         "simulated": trial.simulated,
         "small": trial.small,
+        "other_source": _only_other_sources(trial, references),
         "short": trial.short or any(other.short for other in references),
         "missed_target": trial.missed,
         "n": trial.n,

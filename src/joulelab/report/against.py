@@ -99,18 +99,19 @@ def to_csv(records: Sequence[TrialRecord], reference: Mapping[str, object]) -> s
 
 def notes(rows: Sequence[Row], *, left_out: int) -> list[str]:
     """What a reader of the table must know, in words."""
-    ns = sorted({row[name] for row in rows for name in ("n", "n_reference") if row[name]})
-    lines = [
-        f"intervals: from the spread of {' or '.join(map(str, ns))} repeats on either side (Welch); where "
-        "one holds zero, no difference is seen. What the meter gets wrong for all trials alike cancels out"
+    changes = [
+        (row[f"{figure}_change"], row[f"{figure}_change_ci"]) for row in rows for figure, _ in _columns(rows)
     ]
-    if any(
-        row[f"{figure}_change"] is not None and row[f"{figure}_change_ci"] is None
-        for row in rows
-        for figure, _ in _columns(rows)
-    ):
+    lines = []
+    if any(half is not None for _, half in changes):
+        ns = sorted({row[name] for row in rows for name in ("n", "n_reference") if row[name]})
+        lines.append(
+            f"intervals: from the spread of {' or '.join(map(str, ns))} repeats on either side (Welch); where "
+            "one holds zero, no difference is seen. What the meter gets wrong for all trials alike cancels out"
+        )
+    if any(found is not None and half is None for found, half in changes):
         lines.append("one repeat tells no spread, so there is no interval: `repeats = 3` gives one")
-    if any(_other_source(row) for row in rows):
+    if any(row["other_source"] for row in rows):
         lines.append("energies of different sources, or simulated and real ones, are not compared")
     if any(row["source"] == "estimated" for row in rows):
         lines.append("estimated from CPU time: no energy sensor was used; run `joulelab doctor`")
@@ -186,14 +187,3 @@ def _source(row: Row) -> str:
     words = [row["source"] or UNKNOWN, *(word for word in ("simulated", "short") if row[word])]
     mark = "reference" if row["is_reference"] else "no reference" if row["reference"] is None else ""
     return ",\n".join(words) + (f"\n{mark}" if mark else "")
-
-
-def _other_source(row: Row) -> bool:
-    """A reference is there, and its energy may not stand beside this one."""
-    known = row["energy_j"] is not None and row["n_reference"] is not None and not row["is_reference"]
-    return (
-        known
-        and row["energy_j_change"] is None
-        and not row["missed_target"]
-        and row["j_per_sample_change"] is None
-    )
