@@ -33,7 +33,7 @@ SIGNATURES = {
     "Meter": "(*, out=None, devices=(), synchronize=True)",
     "TrialSpec": (
         "(*, workload, parameters=<factory>, knobs=<factory>, repeats=1, warmup=0, seed=0, command=(), "
-        "devices=(), schema=1)"
+        "devices=(), small=False, schema=1)"
     ),
     "devices": "(names=())",
     "load_records": "(path)",

@@ -19,10 +19,7 @@ import typer
 from joulelab.errors import InputError, JouleLabError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from joulelab.records.parameter import Parameter
-    from joulelab.workloads.recipe import Recipe
 
 app = typer.Typer(
     name="joulelab",
@@ -136,7 +133,7 @@ def run(workload: str, **options: Any) -> None:
 
     out: Path | None = options.pop("out")
     launcher: str = options.pop("launcher")
-    given: dict[str, object] = dict(_pair(text) for text in options.pop("set") or ())
+    given: dict[str, object] = {**check.named_values(options.pop("set") or ())}
     given |= {name: value for name, value in options.items() if value is not None}
     plain: dict[str, Any] = {name: given.pop(name) for name in ("repeats", "warmup", "seed")}
     spec = check.trial_spec(
@@ -156,24 +153,18 @@ def run(workload: str, **options: Any) -> None:
         sys.exit(1)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise InputError(f"--set {text!r} is not NAME=VALUE", cure="for example --set dropout=0.1")
-    return name, value
-
-
 def _run_signature() -> inspect.Signature:
     """The flags of `run`, made from the declarations: a new knob or workload parameter is a flag unasked."""
     from joulelab.knobs import KNOBS
     from joulelab.launch import LAUNCHERS
     from joulelab.records import plugin
+    from joulelab.study.check import parameters_by_name
     from joulelab.workloads import RECIPES
 
     declared: list[Parameter] = [plugin.load(KNOBS, name, what="knob").parameter for name in KNOBS]
     kinds: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
     options = [_option(p.name, kinds[p.kind] | None, None, f"{p.help} [{p.legal()}]") for p in declared]
-    for name, owners in _parameters(RECIPES).items():
+    for name, owners in parameters_by_name().items():
         kind = {kinds[parameter.kind] for parameter in owners.values()}
         said = {f"{parameter.help} [{parameter.legal()}]" for parameter in owners.values()}
         text = said.pop() if len(said) == 1 else "differs from workload to workload: docs/workloads.md"
@@ -181,10 +172,7 @@ def _run_signature() -> inspect.Signature:
         options.append(_option(name, (kind.pop() if len(kind) == 1 else str) | None, None, only + text))
     options += [
         _option(
-            "set",
-            list[str] | None,
-            None,
-            "NAME=VALUE for a parameter of a plug-in workload (repeat for several).",
+            "set", list[str] | None, None, "NAME=VALUE for a parameter of a plug-in; repeat for several."
         ),
         _option("repeats", int, 1, "Measured passes from fresh weights."),
         _option("warmup", int, 0, "Passes before them, left out of every mean."),
@@ -204,15 +192,6 @@ def _run_signature() -> inspect.Signature:
     return inspect.Signature([first, *options])
 
 
-def _parameters(recipes: Mapping[str, Recipe]) -> dict[str, dict[str, Parameter]]:
-    """Each parameter's declarations by workload."""
-    found: dict[str, dict[str, Parameter]] = {}
-    for workload, recipe in recipes.items():
-        for parameter in recipe.parameters:
-            found.setdefault(parameter.name, {})[workload] = parameter
-    return found
-
-
 def _option(name: str, kind: object, default: object, text: str) -> inspect.Parameter:
     option = typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=default is not None)
     return inspect.Parameter(
@@ -225,17 +204,21 @@ def study(
     file: Annotated[Path, typer.Argument(help="The study, a TOML file.", show_default=False)],
     *,
     out: Annotated[Path | None, typer.Option(help="Folder of the study; runs/NAME by default.")] = None,
+    small: Annotated[bool, typer.Option("--small", help="Its small variant; in runs/NAME-small.")] = False,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE of what the study does not vary, such as data=/path/to/it."),
+    ] = None,
 ) -> None:
     """Run every trial of a study that is not done yet. The same command goes on after any interruption."""
-    from joulelab.records import store
-    from joulelab.report import progress, table
-    from joulelab.study import plan, runner, study_file
+    from joulelab.report import progress
+    from joulelab.study import check, runner, study_file
 
-    asked = study_file.read_study(file)
+    asked = study_file.read_study(file, small=small, given=check.named_values(given or ()))
     folder = out or Path("runs") / asked.name
     with progress.live() as on_progress:
         summary = runner.run_study(asked, folder, on_progress=on_progress)
-    print(table.text(store.load_records(folder), apart=plan.strangers_below(folder)))
+    print(_table(folder))
     print(summary.text())
     print(f"record: {folder}")
     sys.exit(summary.exit_code)
@@ -253,21 +236,45 @@ def show(
     loading: Annotated[
         bool, typer.Option("--loading", help="What each CSV loader costs by phase, and what it saves.")
     ] = False,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY=VALUE[,...]",
+            help="Compare with the trials that have these settings; by default those that the study names.",
+        ),
+    ] = "",
 ) -> None:
     """Show the trials of a folder: energy with its error and source, time, accuracy, joules by phase."""
     from joulelab.records import store
+    from joulelab.report import against as comparison
+    from joulelab.report import loading as loaders
     from joulelab.report import table
-    from joulelab.study import plan
 
     records = store.load_records(folder)
     if loading:
-        from joulelab.report import loading as loaders
-
         print((loaders.to_json if json else loaders.to_csv if csv else loaders.text)(records))
+    elif against and (json or csv):
+        print((comparison.to_json if json else comparison.to_csv)(records, comparison.parse(against)))
     elif json or csv:
         print((table.to_json if json else table.to_csv)(records, sort=sort))
     else:
-        print(table.text(records, sort=sort, apart=plan.strangers_below(folder)))
+        print(_table(folder, sort=sort, against=against))
+
+
+def _table(folder: Path, *, sort: str = "", against: str = "") -> str:
+    from joulelab.records import store
+    from joulelab.report import against as comparison
+    from joulelab.study import plan
+
+    study = plan.study_at(folder)
+    return comparison.with_table(
+        store.load_records(folder),
+        asked=against,
+        said=study.against if study else {},
+        sort=sort,
+        apart=plan.strangers_below(folder),
+        lists=study.grid if study else {},
+    )
 
 
 @app.command()

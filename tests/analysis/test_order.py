@@ -31,5 +31,14 @@ def test_an_unknown_column() -> None:
         in_order(TABLE, sort="-energy", where="--sort")
 
 
+def test_texts_that_begin_with_a_number_and_those_of_a_study() -> None:
+    caps = pl.DataFrame({"power_limit": ["100%", "as-is", None, "40%", "80.5%"]})
+    assert in_order(caps)["power_limit"].to_list() == ["40%", "80.5%", "100%", "as-is", None]
+    sizes = pl.DataFrame({"size": ["l", "n", "extra", "s", None]})
+    lists = {"size": ("n", "s", "l")}
+    assert in_order(sizes, lists=lists)["size"].to_list() == ["n", "s", "l", "extra", None]
+    assert in_order(sizes, lists=lists, sort="size")["size"].to_list() == ["extra", "l", "n", "s", None]
+
+
 def test_nothing_to_sort_by() -> None:
     assert in_order(TABLE.select("energy_j")).height == 3

@@ -74,6 +74,12 @@ def test_out_of_range(tmp_path: Path) -> None:
         CapLog(tmp_path / "card.caps", LIMITS).put(100.0)
 
 
+def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
+    log = CapLog(tmp_path / "nowhere" / "log", LIMITS)
+    with pytest.raises(SensorError, match=r"cannot be written: No such file(.|\n)*copy the fake's file"):
+        log.put(LIMITS.min_w)
+
+
 def test_slopes_are_cut_where_they_cross() -> None:
     load = Load([(10.0, 0.0, 100.0), (10.0, 100.0, 0.0), (5.0, 80.0, 80.0)])
     cut = limited(load, 50.0)

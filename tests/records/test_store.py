@@ -124,6 +124,21 @@ def test_equal_specs_are_the_same_trial_whatever_the_order() -> None:
     assert one.identity() != TrialSpec(workload="nt3", knobs={"a": 1, "b": 3}).identity()
 
 
+def test_small_is_another_trial_and_full_is_the_one_it_always_was() -> None:
+    spec = TrialSpec(
+        workload="nt3",
+        parameters={"scale": 0.5, "data": ""},
+        knobs={"b": 2, "a": 1},
+        repeats=2,
+        seed=3,
+        devices=("rapl",),
+    )
+    # As it came out before there were small variants: folders of then are found again.
+    assert spec.folder_name() == "nt3-a=1-b=2-8c6cd8f7"
+    small = msgspec.structs.replace(spec, small=True)
+    assert small.folder_name() == "nt3-small-a=1-b=2-b8fa5706"
+
+
 def test_a_folder_name_cannot_leave_its_folder() -> None:
     spec = TrialSpec(workload="../../x:<script>", knobs={"k": "../../y z'\""})
     assert "/" not in spec.folder_name()

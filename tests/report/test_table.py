@@ -202,3 +202,54 @@ def test_brackets_and_scripts_in_commands_are_shown_as_they_are_in_one_line(tmp_
     assert len(shown) < 3000
     (_, row) = json.loads(to_json(records, sort="trial"))
     assert row["command"].count("[/tmp]") == 40
+
+
+def test_flags_that_differ_in_a_percentage_are_one_note(tmp_path: Path) -> None:
+    records = [
+        write(
+            tmp_path / str(percent),
+            {"x": percent},
+            repeat(1, 1.0, flags=(f"short: error bound {percent}% of it",)),
+        )
+        for percent in (30, 75, 41)
+    ]
+    records.append(write(tmp_path / "d", {"x": 1}, repeat(1, 1.0, flags=("100% of a flag", "another"))))
+    shown = text(records, width=100)
+    assert "note (3 of 4 trials): short: error bound 30% to 75% of it" in shown
+    assert "note (1 of 4 trials): 100% of a flag" in shown
+    assert "note (1 of 4 trials): another" in shown
+
+
+def test_columns_give_way_before_figures_and_settings(tmp_path: Path) -> None:
+    aimed = [
+        msgspec.structs.replace(
+            repeat(n, 12345.6 + n), waiting_s=0.1, reached=True, target="val_accuracy >= 0.9"
+        )
+        for n in (1, 2)
+    ]
+    records = [write(tmp_path / cap, {"power_limit": cap}, *aimed) for cap in ("100%", "80%")]
+    wide, narrow = (text(records, width=width) for width in (120, 72))
+    assert "wait: share" in wide
+    assert "wait: share" not in narrow
+    assert "no room for: wait %, load/train/eval %" in narrow
+    for shown in (wide, narrow):
+        assert "…" not in shown
+        assert [line.split()[0] for line in shown.splitlines() if " kJ " in line] == ["80%", "100%"]
+    assert max(map(len, narrow.splitlines())) <= 72
+
+
+def test_a_small_variant_is_marked(tmp_path: Path) -> None:
+    small = write(tmp_path / "a", {"x": 1}, repeat(1, 100.0), small=True)
+    assert "SMALL VARIANT" in text([small], width=100)
+    full = write(tmp_path / "b", {"x": 2}, repeat(1, 100.0))
+    assert "variant" not in text([full], width=100).lower()
+    both = text([small, full], width=100)
+    assert "SMALL VARIANT" not in both
+    assert "small: of the small variant of a study" in both
+    assert [row["small"] for row in json.loads(to_json([small, full]))] == [True, False]
+
+
+def test_rows_stand_as_their_study_lists_them(tmp_path: Path) -> None:
+    records = [write(tmp_path / size, {"size": size}, repeat(1, 100.0)) for size in ("s", "l", "n")]
+    shown = text(records, lists={"size": ("n", "s", "l")}, width=100)
+    assert [line.split()[0] for line in shown.splitlines() if "100.0" in line] == ["n", "s", "l"]

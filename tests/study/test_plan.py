@@ -12,7 +12,7 @@ from joulelab.errors import RecordError
 from joulelab.records import store
 from joulelab.records.layout import StudyFolder
 from joulelab.records.trial import TrialSpec
-from joulelab.study.plan import plan, strangers, strangers_below, write_plan
+from joulelab.study.plan import plan, strangers, strangers_below, study_at, write_plan
 from joulelab.study.study_file import Study
 
 if TYPE_CHECKING:
@@ -78,6 +78,23 @@ def test_what_the_study_no_longer_asks_for_is_told_without_its_workload(
     store.write_json(folder.study, msgspec.structs.replace(there, **change))
     stay = {planned[0]} if "grid" in change else set()
     assert strangers_below(tmp_path) == set(planned) - stay
+
+
+def test_the_trials_of_a_small_variant_say_so_and_are_no_part_of_the_full_one(tmp_path: Path) -> None:
+    small = msgspec.structs.replace(STUDY, small=True)
+    assert all(spec.small for spec in plan(small))
+    assert not {spec.folder_name() for spec in plan(small)} & {spec.folder_name() for spec in plan(STUDY)}
+    folder = StudyFolder(tmp_path)
+    write_plan(folder, plan(small))
+    store.write_json(folder.study, STUDY)
+    assert len(strangers_below(tmp_path)) == 4
+
+
+def test_the_study_is_read_from_its_folder(tmp_path: Path) -> None:
+    assert study_at(tmp_path) is None
+    asked = msgspec.structs.replace(STUDY, against={"number": 1, "ends": "well"})
+    store.write_json(StudyFolder(tmp_path).study, asked)
+    assert study_at(tmp_path) == asked
 
 
 def test_a_damaged_study_file_hides_no_trial(tmp_path: Path) -> None:

@@ -282,3 +282,15 @@ def test_a_thousand_trials_plan_list_and_resume_in_two_seconds(tmp_path: Path) -
     assert run_study(study, tmp_path).ran == 1
     took_s += time.process_time() - began
     assert took_s < 2.0
+
+
+def test_a_small_variant_and_the_full_study_do_not_share_a_folder(tmp_path: Path) -> None:
+    import msgspec
+
+    full = study_of(1)
+    small = msgspec.structs.replace(full, small=True)
+    run_study(small, tmp_path)
+    assert all(record.spec.small for record in load_records(tmp_path))
+    with pytest.raises(RecordError, match="holds the small variant of a study, and this is the full study"):
+        run_study(full, tmp_path)
+    assert run_study(small, tmp_path).done == 1

@@ -140,3 +140,67 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     marked = tmp_path / "marked.toml"
     marked.write_bytes(b"\xef\xbb\xbf" + DEMO.encode())
     assert read_study(marked).name == "demo"
+
+
+NEEDY = """\
+workload = "resnet"
+against = { depth = 50 }
+
+[needs]
+data = "the folder of ImageNet"
+
+[grid]
+depth = [18, 50]
+
+[small.parameters]
+data = ""
+"""
+
+
+def test_what_only_the_user_knows_has_to_be_said() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_study(NEEDY, path=PATH)
+    message = str(caught.value)
+    assert message.startswith(
+        "a/demo.toml:5: [needs]: this study has to be told data: the folder of ImageNet"
+    )
+    assert "joulelab study a/demo.toml --set data=...; or try it with --small" in message
+    with pytest.raises(InputError, match="has to be told data"):
+        parse_study(NEEDY, path=PATH, given={"data": ""})
+
+
+def test_what_is_said_satisfies_the_need(tmp_path: Path) -> None:
+    assert parse_study(NEEDY, path=PATH, given={"data": str(tmp_path)}).parameters["data"] == str(tmp_path)
+    assert parse_study(NEEDY, path=PATH, given={"data": "device"}).parameters["data"] == "device"
+    assert parse_study(NEEDY, path=PATH, small=True).parameters["data"] == ""
+    with pytest.raises(InputError, match=r"--set data=.*: there is no '.*/nowhere'"):
+        parse_study(NEEDY, path=PATH, given={"data": str(tmp_path / "nowhere")})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('data = "the', 'dat = "the', "unknown parameter 'dat'"),
+        ('"the folder of ImageNet"', "3", "say in words what is to be given"),
+        ('data = "the', 'depth = "the', "'depth' stands in \\[grid\\] too"),
+        ("against = { depth = 50 }", "against = { depth = 34 }", ":2: \\[against\\]: depth = 34 is not in"),
+        ("against = { depth = 50 }", "against = { depth = 35 }", "depth = 35 is not legal"),
+        ("against = { depth = 50 }", "against = { dept = 50 }", "did you mean 'depth'"),
+        ("against = { depth = 50 }", "against = 50", "'against' must be a table"),
+    ],
+)
+def test_needs_and_references_are_checked(old: str, new: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse_study(NEEDY.replace(old, new, 1), path=PATH, small=True)
+
+
+def test_a_reference_is_spelt_as_the_grid_spells_it() -> None:
+    text = 'workload = "nt3"\nagainst = { cpu_power_limit = "as-is" }\n[grid]\ncpu_power_limit = ["as-is"]'
+    assert parse_study(text, path=PATH).against == {"cpu_power_limit": "as-is"}
+
+
+def test_a_device_from_a_file_beside_the_study(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text("{}")
+    text = 'workload = "nt3"\ndevices = ["fake:card.json", "replay:elsewhere.csv", "estimate"]'
+    study = parse_study(text, path=tmp_path / "mine.toml")
+    assert study.devices == (f"fake:{tmp_path.resolve()}/card.json", "replay:elsewhere.csv", "estimate")

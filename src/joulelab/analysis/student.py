@@ -36,3 +36,27 @@ def half_width(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
     return t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def change(
+    mine: Sequence[float], theirs: Sequence[float], *, share: bool
+) -> tuple[float | None, float | None]:
+    """How far one mean lies from another, and half of the 95 % interval of that, after Welch.
+
+    As a share of the other mean (to first order), or as a difference. A single value on either side tells no
+    spread, so there is no interval. Degrees of freedom are rounded down, which widens it.
+    """
+    if not mine or not theirs or (share and not statistics.fmean(theirs)):
+        return None, None
+    here, there = statistics.fmean(mine), statistics.fmean(theirs)
+    by = there if share else 1.0
+    found = here / there - 1.0 if share else here - there
+    if len(mine) < 2 or len(theirs) < 2:
+        return found, None
+    # The variance of each mean, in the unit of what is found; a share is moved by its base in proportion.
+    a = statistics.variance(mine) / len(mine) / by**2
+    b = statistics.variance(theirs) / len(theirs) / by**2 * ((here / there) ** 2 if share else 1.0)
+    if a + b == 0.0:
+        return found, 0.0
+    freedom = (a + b) ** 2 / (a**2 / (len(mine) - 1) + b**2 / (len(theirs) - 1))
+    return found, t_975(max(1, math.floor(freedom))) * math.sqrt(a + b)

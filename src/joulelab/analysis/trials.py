@@ -29,6 +29,7 @@ TYPES: dict[str, Any] = {
     "valid": pl.Boolean,
     "source": pl.String,
     "simulated": pl.Boolean,
+    "small": pl.Boolean,
     "n": pl.Int64,
     "energy_j": pl.Float64,
     "energy_ci_j": pl.Float64,
@@ -106,7 +107,11 @@ def _column(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def _row(record: TrialRecord) -> dict[str, Any]:
-    row = UNKNOWN | {"trial": record.folder.path.name, "path": str(record.folder.path)}
+    row = UNKNOWN | {
+        "trial": record.folder.path.name,
+        "path": str(record.folder.path),
+        "small": small(record),
+    }
     try:
         state = row["state"] = record.state
         host = record.host.get("host")
@@ -118,6 +123,14 @@ def _row(record: TrialRecord) -> dict[str, Any]:
     if result is None:
         return row | ({"state": "damaged", "reason": "result.json is missing"} if state == "done" else {})
     return row | _figures(result)
+
+
+def small(record: TrialRecord) -> bool | None:
+    """Whether it is of the small variant of a study; None where the spec cannot be read."""
+    try:
+        return record.spec.small
+    except RecordError:
+        return None
 
 
 def measured(result: Result) -> list[Repeat]:
@@ -144,7 +157,7 @@ def _figures(result: Result) -> dict[str, Any]:
             "source": result.source if result.energy_j is not None else None,
             "simulated": simulated(result.flags),
         }
-    accuracies = [value for repeat in repeats if (value := _accuracy(repeat.metrics)) is not None]
+    accuracies = [value for repeat in repeats if (value := accuracy_of(repeat.metrics)) is not None]
     figures = base | {
         "source": "mixed" if len(sources) > 1 else next(iter(sources), None),
         "simulated": simulated(flags),
@@ -172,7 +185,7 @@ def _energy(repeats: Sequence[Repeat]) -> dict[str, Any]:
     time_s = sum(repeat.total.time_s for repeat in repeats)
     samples = sum(repeat.samples for repeat in repeats)
     # What a picture costs to recognise does not depend on what loading cost; what it costs to learn does.
-    passes = known(_part(repeat, "inference", repeat.total).energy_j for repeat in repeats)
+    passes = known(part_of(repeat, "inference", repeat.total).energy_j for repeat in repeats)
     return {
         "energy_j": mean(energies),
         "energy_ci_j": half_width(energies),
@@ -194,7 +207,7 @@ def _share(repeats: Sequence[Repeat], phase: str, *, total_j: float) -> float | 
     return sum(energies) / total_j
 
 
-def _part(repeat: Repeat, phase: str, otherwise: Measurement) -> Measurement:
+def part_of(repeat: Repeat, phase: str, otherwise: Measurement) -> Measurement:
     return repeat.phases.get(phase, otherwise)
 
 
@@ -239,6 +252,6 @@ def simulated(flags: Sequence[str]) -> bool:
     return any(flag.startswith("simulated") for flag in flags)
 
 
-def _accuracy(metrics: Mapping[str, float]) -> float | None:
+def accuracy_of(metrics: Mapping[str, float]) -> float | None:
     """On held-out data where there is such a figure."""
     return metrics.get("val_accuracy", metrics.get("accuracy"))

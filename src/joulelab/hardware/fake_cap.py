@@ -53,8 +53,14 @@ class CapLog:
                 f"{self.path.name}: {power_w:g} W is not legal",
                 cure=f"legal: {self._limits.min_w:g} to {self._limits.max_w:g} W",
             )
-        with self.path.open("a", encoding="ascii") as file:
-            file.write(f"{self._boot} {self._clock()} {power_w:g}\n")
+        try:
+            with self.path.open("a", encoding="ascii") as file:
+                file.write(f"{self._boot} {self._clock()} {power_w:g}\n")
+        except OSError as error:
+            raise SensorError(
+                f"{self.path}, where the cap of a fake device is noted, cannot be written: {error.strerror}",
+                cure="copy the fake's file to a folder of your own, and name it there",
+            ) from error
 
 
 class CappedLoad:

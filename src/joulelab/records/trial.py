@@ -27,15 +27,23 @@ class TrialSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seed: int = 0
     command: tuple[str, ...] = ()  # for a command that is measured from outside
     devices: tuple[str, ...] = ()  # empty: whatever the machine has
+    small: bool = False  # of the small variant of a study: it shows the way, its figures are not the study's
     schema: int = SCHEMA
 
     def identity(self) -> str:
         """Eight hex digits of the content."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:8]
+        content = msgspec.json.encode(self, order="deterministic")
+        if not self.small:
+            # As it was before there were small variants: what is done already stays done.
+            fields = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+            del fields["small"]
+            content = msgspec.json.encode(fields)
+        return hashlib.sha256(content).hexdigest()[:8]
 
     def folder_name(self) -> str:
         """Readable, unique, and safe as a file name whatever the values hold."""
         parts = [self.workload.rpartition(":")[2]]
+        parts += ["small"] if self.small else []
         parts += [f"{key}={value}" for key, value in sorted(self.knobs.items())]
         slug = re.sub(r"[^A-Za-z0-9_.=+-]+", "_", "-".join(parts)).strip("._")[:100]
         return f"{slug}-{self.identity()}"

@@ -6,9 +6,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -18,7 +19,7 @@ from rich.table import Table
 from joulelab.analysis.order import in_order
 from joulelab.analysis.trials import PHASES, TYPES, trials
 from joulelab.errors import RecordError
-from joulelab.report import caps
+from joulelab.report import caps, fit
 from joulelab.report.machine import machines, model_error
 from joulelab.report.numbers import UNKNOWN, duration, quantity, relative, setting, settings, share
 
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 MOST_NOTES = 8
+WAIT_HEAD, WAIT = "wait\n%", "wait: share of the training phase in which the loop waited for its next batch"
+PERCENT = re.compile(r"\b(\d+)%")
 WIDE = 100  # columns
+SMALL = "SMALL VARIANT: it shows the form of the study's result; its figures are not those of the full study"
 
 
 def text(
@@ -38,6 +42,7 @@ def text(
     sort: str = "",
     title: str = "",
     apart: Collection[str] = (),
+    lists: Mapping[str, Sequence[object]] | None = None,
     width: int = 0,
 ) -> str:
     """A table that fits 100 columns: what was measured and where above it, what must be known of it below.
@@ -56,25 +61,38 @@ def text(
         emoji=False,
         markup=False,
     )
-    _print(console, inside, sort=sort, title=title)
+    _print(console, inside, sort=sort, title=title, lists=lists)
     if outside:
         console.print()
         _print(console, outside, sort=sort, title="Not in the study's plan any more")
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
-def _print(console: Console, records: Sequence[TrialRecord], *, sort: str, title: str) -> None:
-    rows = _sorted(records, sort=sort)
+def _print(
+    console: Console,
+    records: Sequence[TrialRecord],
+    *,
+    sort: str,
+    title: str,
+    lists: Mapping[str, Sequence[object]] | None = None,
+) -> None:
+    rows = in_order(trials(records), sort=sort, where="--sort", lists=lists).to_dicts()
     varied = [name for name in rows[0] if name not in TYPES] if rows else []
     if "workload" in varied:
         varied = []  # what is alike in nothing has no settings to compare: the trials' names tell more
     for line in _head(records, rows, title=title):
         console.print(line, markup=False)
     console.print()
-    console.print(_table(rows, varied, wide=console.width >= WIDE))
+    wide = console.width >= WIDE
+    shown, left_out = fit.fitted(
+        console, lambda without: _table(rows, varied, wide=wide, without=without), giving=GIVING
+    )
+    console.print(shown)
     console.print()
-    for note in notes(records, rows, varied=varied):
-        console.print(note, markup=False)
+    names = [" ".join(name.replace("/\n", "/").split()) for name in left_out]
+    for note in [*notes(records, rows, varied=varied), *fit.said(names)]:
+        if note != WAIT or WAIT_HEAD not in left_out:
+            console.print(note, markup=False)
 
 
 def to_json(records: Sequence[TrialRecord], *, sort: str = "") -> str:
@@ -102,14 +120,15 @@ def _sorted(records: Sequence[TrialRecord], *, sort: str) -> list[dict[str, Any]
     return in_order(trials(records), sort=sort, where="--sort").to_dicts()
 
 
-def _table(rows: Sequence[Row], varied: Sequence[str], *, wide: bool) -> Table:
+def _table(rows: Sequence[Row], varied: Sequence[str], *, wide: bool, without: Collection[str] = ()) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, int(wide), 0, 0), show_edge=False)
     first = list(varied) or ["trial"]
     for name in first:
         # Where it gets narrow these give way: a name may be folded, a figure may not.
         justify: JustifyMethod = "right" if _numeric(rows, name) else "left"
         table.add_column(name.replace("_", "\n"), justify=justify, overflow="fold")
-    shown = [column for column in COLUMNS if column[0] not in SELDOM or SELDOM[column[0]](rows)]
+    told = [column for column in COLUMNS if column[0] not in SELDOM or SELDOM[column[0]](rows)]
+    shown = [column for column in told if column[0] not in without]
     for head, _ in shown:
         table.add_column(head, justify="left" if head in LEFT else "right", no_wrap=True)
     for row in rows:
@@ -167,21 +186,25 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("accu-\nracy", _accuracy),
     ("J per\nsample", lambda row: quantity(row["j_per_sample"], "J")),
     ("load/\ntrain/\neval %", _shares),
-    ("wait\n%", lambda row: _percent(row["waiting_share"])),
+    (WAIT_HEAD, lambda row: _percent(row["waiting_share"])),
     ("to\ntarget", _to_target),
     ("n", lambda row: str(row["n"])),
+    ("variant", lambda row: "small" if row["small"] else "full"),
     ("state", _state),
 )
-LEFT = ("source", "state")
+# What gives way first where the terminal is narrow.
+GIVING = (WAIT_HEAD, "load/\ntrain/\neval %", "J per\nsample", "spread")
+LEFT = ("source", "variant", "state")
 # Columns that stand only where they tell something: the width is for the settings.
 SELDOM: dict[str, Callable[[Sequence[Row]], bool]] = {
     "spread": lambda rows: _known(rows, "energy_ci_j"),
     "accu-\nracy": lambda rows: _known(rows, "accuracy"),
     "J per\nsample": lambda rows: _known(rows, "j_per_sample"),
-    "wait\n%": lambda rows: _known(rows, "waiting_share"),
+    WAIT_HEAD: lambda rows: _known(rows, "waiting_share"),
     "to\ntarget": lambda rows: _known(rows, "missed_target"),
     "load/\ntrain/\neval %": lambda rows: any(_shares(row) != UNKNOWN for row in rows),
     "n": lambda rows: len(_ns(rows)) > 1,
+    "variant": lambda rows: any(row["small"] for row in rows) and not _all_small(rows),
     "state": lambda rows: any(_state(row) != "done" for row in rows),
 }
 
@@ -194,7 +217,11 @@ def _head(records: Sequence[TrialRecord], rows: Sequence[Row], *, title: str) ->
     what = f"{', '.join(_workloads(records)) or 'unknown'}: {len(rows)} trial{'s' if len(rows) != 1 else ''}"
     places = machines(records)
     where = [f"on {place}" for place in places] if len(places) < 4 else [f"on {len(places)} machines"]
-    return [*([title] if title else []), what, *where]
+    return [*([title] if title else []), what, *where, *([SMALL] if _all_small(rows) else [])]
+
+
+def _all_small(rows: Sequence[Row]) -> bool:
+    return bool(rows) and all(row["small"] for row in rows)
 
 
 def _workloads(records: Sequence[TrialRecord]) -> list[str]:
@@ -206,6 +233,28 @@ def _workloads(records: Sequence[TrialRecord]) -> list[str]:
             continue
         names[setting(shlex.join(spec.command)) if spec.command else spec.workload] = None
     return list(names) if len(names) < 4 else [f"{len(names)} workloads"]
+
+
+def _merged(flags: Iterable[Sequence[str]]) -> Counter[str]:
+    """In how many trials each flag stands; what differs in a percentage alone is one, with its range."""
+    trials_of: dict[str, set[int]] = {}
+    percents: dict[str, list[int]] = {}
+    for trial, each in enumerate(flags):
+        for flag in each:
+            form = PERCENT.sub("{}", flag, count=1)
+            trials_of.setdefault(form, set()).add(trial)
+            percents.setdefault(form, []).extend(int(found) for found in PERCENT.findall(flag)[:1])
+    return Counter(
+        {
+            form.replace("{}", _span(percents[form])) if percents[form] else form: len(found)
+            for form, found in trials_of.items()
+        }
+    )
+
+
+def _span(percents: Sequence[int]) -> str:
+    low, high = min(percents), max(percents)
+    return f"{low}%" if low == high else f"{low}% to {high}%"
 
 
 def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequence[str] = ()) -> list[str]:
@@ -227,7 +276,7 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
     if len({row["source"] for row in rows if row["source"]}) > 1:
         lines.append("energies of different sources stand in this table: compare only those of one source")
     if any(row["waiting_share"] is not None for row in rows):
-        lines.append("wait: share of the training phase in which the loop waited for its next batch")
+        lines.append(WAIT)
     for row in rows:
         if row["missed_target"]:
             which = settings({name: row[name] for name in varied}) or row["trial"]
@@ -235,10 +284,12 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
                 f"target not reached in {row['missed_target']} of {row['n']} repeats, so there is no energy "
                 f"to it: {which}"
             )
+    if any(row["small"] for row in rows) and not _all_small(rows):
+        lines.append("small: of the small variant of a study; not to be compared with figures of a full one")
     if any(row["simulated"] for row in rows):
         lines.append("simulated: these figures come from a fake or replayed device, not from this machine")
     lines += caps.notes(records)[:MOST_NOTES]
-    flags = Counter(flag for row in rows for flag in row["flags"] if not flag.startswith("simulated"))
+    flags = _merged([flag for flag in row["flags"] if not flag.startswith("simulated")] for row in rows)
     lines += [
         f"note ({count} of {len(rows)} trials): {flag}" for flag, count in flags.most_common(MOST_NOTES)
     ]

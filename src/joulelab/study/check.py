@@ -235,6 +235,24 @@ def trial_spec(
     )
 
 
+def named_values(texts: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE as a command line has it, a pair each."""
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, equals, _) in zip(texts, pairs, strict=True):
+        if not equals or not name:
+            raise InputError(f"--set {text!r} is not NAME=VALUE", cure="for example --set dropout=0.1")
+    return {name: value for name, _, value in pairs}
+
+
+def parameters_by_name() -> dict[str, dict[str, Parameter]]:
+    """The parameters of all workloads: each one's declarations by workload."""
+    found: dict[str, dict[str, Parameter]] = {}
+    for workload, recipe in RECIPES.items():
+        for parameter in recipe.parameters:
+            found.setdefault(parameter.name, {})[workload] = parameter
+    return found
+
+
 def from_text(parameter: Parameter, value: object) -> object:
     """`value` in the parameter's kind where its text reads so; else unchanged, to be refused."""
     if not isinstance(value, str) or parameter.kind == "str":

@@ -34,6 +34,7 @@ def plan(study: Study) -> list[TrialSpec]:
                 warmup=study.warmup,
                 seed=study.seed,
                 devices=study.devices,
+                small=study.small,
             )
         )
     return specs
@@ -71,14 +72,22 @@ def strangers(folder: StudyFolder, planned: Iterable[TrialFolder]) -> list[Trial
 
 def strangers_below(path: Path) -> frozenset[str]:
     """Names of the trials at `path` that its study does not plan any more; none where it is no study."""
+    study = study_at(path)
+    if study is None:
+        return frozenset()
+    trials = strangers(StudyFolder(path), ())
+    return frozenset(trial.path.name for trial in trials if not _asks_for(study, trial))
+
+
+def study_at(path: Path) -> Study | None:
+    """The study whose folder this is; None where it is none, or its file is damaged."""
     folder = StudyFolder(path)
     if not folder.study.exists():
-        return frozenset()
+        return None
     try:
-        study = store.read_json(folder.study, Study)
+        return store.read_json(folder.study, Study)
     except RecordError:
-        return frozenset()  # the trials can be read all the same
-    return frozenset(trial.path.name for trial in strangers(folder, ()) if not _asks_for(study, trial))
+        return None  # the trials can be read all the same
 
 
 def _asks_for(study: Study, trial: TrialFolder) -> bool:
@@ -90,8 +99,8 @@ def _asks_for(study: Study, trial: TrialFolder) -> bool:
     fixed = {**study.parameters, **study.knobs}
     given = {**spec.parameters, **spec.knobs}
     return (
-        (spec.workload, spec.repeats, spec.warmup, spec.seed, spec.devices)
-        == (study.workload, study.repeats, study.warmup, study.seed, study.devices)
+        (spec.workload, spec.repeats, spec.warmup, spec.seed, spec.devices, spec.small)
+        == (study.workload, study.repeats, study.warmup, study.seed, study.devices, study.small)
         and given.keys() == fixed.keys() | study.grid.keys()
         and all(given[name] == value for name, value in fixed.items())
         and all(given[name] in values for name, values in study.grid.items())

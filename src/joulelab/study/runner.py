@@ -17,7 +17,7 @@ from joulelab.launch.turn import machine_turn, wait_for_turn
 from joulelab.records import claim, plugin, store
 from joulelab.records.layout import StudyFolder, TrialFolder
 from joulelab.study.attempt import attempt
-from joulelab.study.plan import plan, strangers, write_plan
+from joulelab.study.plan import plan, strangers, study_at, write_plan
 from joulelab.study.summary import Summary, outcome, summarize
 
 if TYPE_CHECKING:
@@ -42,6 +42,13 @@ def run_study(
     folder = StudyFolder(out)
     if (out / "spec.json").exists():
         raise RecordError(f"{out} is a trial, not a study", cure="give another folder with --out")
+    before = study_at(out)
+    if before is not None and before.small != study.small:
+        raise RecordError(
+            f"{out} holds {'the full study' if study.small else 'the small variant of a study'}, and this is "
+            f"{'the small variant' if study.small else 'the full study'}",
+            cure="give another folder with --out",
+        )
     specs = plan(study)
     store.make_folder(folder.trials)
     with claim.locked(folder.lock):

@@ -7,9 +7,9 @@ import math
 import re
 import tomllib
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
 import msgspec
 
@@ -27,18 +27,16 @@ from joulelab.study.check import (
     launcher_of,
     recipe_of,
 )
+from joulelab.study.study_table import TABLES, StudyTable
 from joulelab.study.toml_lines import TomlLines, line_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 WORKLOAD = Parameter(name="workload", kind="str", help="what is trained")
 NAME = Parameter(name="name", kind="str", help="of the study; names its folder and its table")
 LAUNCHER = Parameter(name="launcher", kind="str", default="local", help="where trials run")
 VALUES = {p.name: p for p in (WORKLOAD, NAME, REPEATS, WARMUP, SEED, LAUNCHER)}
-TABLES = ("parameters", "knobs", "grid")
-KEYS = (*VALUES, "devices", *TABLES)
+KEYS = (*VALUES, "devices", *TABLES, "against", "needs", "small")
+FROM_FILES = ("fake", "replay")  # devices that are named with a file
+SUFFIX = "-small"  # of the name of a small variant, and so of its folder
 MOST_TRIALS = 100_000
 
 
@@ -55,13 +53,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     launcher: str = "local"
     devices: tuple[str, ...] = ()
+    against: dict[str, Scalar] = {}  # the settings that the others are compared with
+    small: bool = False  # the variant that shows the way of the study, and not its figures
     schema: int = SCHEMA
 
     def count(self) -> int:
         return math.prod(len(values) for values in self.grid.values())
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path, *, small: bool = False, given: Mapping[str, str] | None = None) -> Study:
     """The study in a file. Nothing has started when this refuses it."""
     try:
         # TOML is UTF-8; editors of one operating system put a mark in front of it.
@@ -72,11 +72,17 @@ def read_study(path: Path) -> Study:
         raise InputError(
             f"study file '{path}' cannot be read: {error.strerror}", cure="give the path of a TOML file"
         ) from error
-    return parse_study(text, path=path)
+    return parse_study(text, path=path, small=small, given=given)
 
 
-def parse_study(text: str, *, path: Path) -> Study:
-    """The study in a text; `path` is for the errors, and its stem the name of a study that has none."""
+def parse_study(
+    text: str, *, path: Path, small: bool = False, given: Mapping[str, str] | None = None
+) -> Study:
+    """The study in a text; `path` is for the errors, and its stem the name of a study that has none.
+
+    `given` are values from a command line, as text; they go before those of the file. Both variants of the
+    file are checked, whichever is asked for.
+    """
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -84,22 +90,23 @@ def parse_study(text: str, *, path: Path) -> Study:
             f"{path}:{line_in(str(error), text)}: not TOML: {error}",
             cure="text stands in quotes, a list in [ ], a table's name in [ ] on a line of its own",
         ) from error
-    return _File(path, TomlLines(text), table).study()
+    full = _File(path, TomlLines(text), table)
+    reduced = full.reduced()
+    if small and reduced is None:
+        raise InputError(
+            f"{path}: this study has no small variant",
+            cure="leave --small out, or add a table [small] that says what is smaller: docs/studies.md",
+        )
+    variants = [each.with_given(given or {}) for each in (full, reduced) if each is not None]
+    studies = [each.study(asked=each.is_small == small) for each in variants]
+    return studies[int(small)]
 
 
-@dataclass(frozen=True)
-class _File:
-    """The parsed file, and where each key of it stands."""
+class _File(StudyTable):
+    """What the tables of a file ask for, checked."""
 
-    path: Path
-    lines: TomlLines
-    table: Mapping[str, Any]
-
-    def place(self, table: str, key: str) -> str:
-        names = [name for name in (table, key) if name]
-        return f"{self.path}:{self.lines.of(*names)}:" + (f" [{table}]" if table else " study")
-
-    def study(self) -> Study:
+    def study(self, *, asked: bool) -> Study:
+        """The study, checked in full; what only this machine can tell, for the variant asked for."""
         for key in self.table:
             if key not in KEYS:
                 raise unknown("key", key, KEYS, where=self.place("", key))
@@ -111,23 +118,24 @@ class _File:
         name = self._name(values["name"])
         workload = str(values["workload"])
         grid = self._grid(workload)
+        launcher = str(values["launcher"])
+        where_it_runs = launcher_of(launcher, where=self.place("", "launcher"))
+        self._needs(asked=asked, here=where_it_runs.here)
         parameters, knobs = check_trial(
             workload,
             # A parameter without a default may be given by the grid: its first value stands for all.
             parameters={
-                **{n: v[0] for n, v in grid.items() if self._is_parameter(n, workload)},
+                **{n: v[0] for n, v in grid.items() if self.is_parameter(n)},
                 **self._fixed("parameters"),
             },
             knobs=self._fixed("knobs"),
             place=self.place,
         )
-        launcher = str(values["launcher"])
-        where_it_runs = launcher_of(launcher, where=self.place("", "launcher"))
         devices = self._devices()
-        if where_it_runs.here:
+        if where_it_runs.here and asked:
             self._check_here(workload, knobs, grid, devices)
         return Study(
-            name=name,
+            name=name + SUFFIX * self.is_small,
             workload=workload,
             parameters={n: v for n, v in parameters.items() if n not in grid},
             knobs={n: v for n, v in knobs.items() if n not in grid},
@@ -137,6 +145,8 @@ class _File:
             seed=int(values["seed"] or 0),
             launcher=launcher,
             devices=devices,
+            against=self._against(grid),
+            small=self.is_small,
         )
 
     def _check_here(
@@ -147,7 +157,7 @@ class _File:
         devices: tuple[str, ...],
     ) -> None:
         fixed = {name: (value,) for name, value in knobs.items() if name not in grid}
-        varied = {name: values for name, values in grid.items() if not self._is_parameter(name, workload)}
+        varied = {name: values for name, values in grid.items() if not self.is_parameter(name)}
         check_here(fixed, workload=workload, devices=devices, place=self.place)
         check_here(varied, workload=workload, devices=devices, place=lambda _, key: self.place("grid", key))
 
@@ -168,34 +178,70 @@ class _File:
 
     def _devices(self) -> tuple[str, ...]:
         given = self.table.get("devices", [])
-        return check_devices(given if isinstance(given, list) else [given], where=self.place("", "devices"))
+        names = check_devices(given if isinstance(given, list) else [given], where=self.place("", "devices"))
+        return tuple(self._beside(name) for name in names)
+
+    def _beside(self, device: str) -> str:
+        """A file that a device is made from is found beside the study's, wherever the command is given."""
+        vendor, _, file = device.partition(":")
+        beside = self.path.parent / file
+        if vendor not in FROM_FILES or not file or not beside.is_file():
+            return device
+        return f"{vendor}:{beside.resolve()}"
+
+    def _needs(self, *, asked: bool, here: bool) -> None:
+        """What nobody but the user can say, such as where the data lies, has been said."""
+        recipe = recipe_of(str(self.table["workload"]))
+        for name, words in self.sub_table("needs").items():
+            where = self.place("needs", name)
+            recipe.parameter(name, where=where)
+            if not isinstance(words, str) or not words:
+                raise InputError(f"{where}: {name} = {words!r}", cure="say in words what is to be given")
+            if name in self.sub_table("grid"):
+                raise InputError(f"{where}: '{name}' stands in [grid] too", cure="keep one of the two")
+            value = self.sub_table("parameters").get(name)
+            said = name in self.small.get("parameters", {}) or value not in (None, "")
+            if asked and not said:
+                little = "" if self.is_small or "small" not in self.table else "; or try it with --small"
+                raise InputError(
+                    f"{where}: this study has to be told {name}: {words}",
+                    cure=f"joulelab study {self.path} --set {name}=...{little}",
+                )
+            if asked and here and isinstance(value, str) and "/" in value and not Path(value).exists():
+                raise InputError(
+                    f"{self.place('parameters', name)}: there is no '{value}'", cure=f"{name}: {words}"
+                )
+
+    def _against(self, grid: Mapping[str, tuple[Scalar, ...]]) -> dict[str, Scalar]:
+        """The reference that the trials are compared with: it has to be one of them."""
+        found = {}
+        for key, value in self.sub_table("against").items():
+            where = self.place("against", key)
+            if key not in grid:
+                raise unknown("list of [grid]", key, grid, where=where)
+            found[key] = self._check_of(key, where=where)(value, where=where)
+            if found[key] not in grid[key]:
+                raise InputError(
+                    f"{where}: {key} = {value!r} is not in [grid]",
+                    cure=f"legal: {', '.join(map(str, grid[key]))}",
+                )
+        return found
 
     def _fixed(self, table: str) -> dict[str, object]:
         """A table of fixed values; one that also stands in [grid] would be said twice."""
-        given = self._table(table)
+        given = self.sub_table(table)
         for key in given:
-            if key in self._table("grid"):
+            if key in self.sub_table("grid"):
                 raise InputError(
                     f"{self.place('grid', key)}: '{key}' stands in [{table}] "
-                    f"(line {self.lines.of(table, key)}) and in [grid]",
+                    f"(line {self.line(table, key)}) and in [grid]",
                     cure="keep one of the two",
                 )
         return given
 
-    def _table(self, name: str) -> dict[str, Any]:
-        given = self.table.get(name, {})
-        if not isinstance(given, dict):
-            raise InputError(
-                f"{self.place('', name)}: '{name}' must be a table", cure=f"write it as [{name}]"
-            )
-        return given
-
-    def _is_parameter(self, key: str, workload: str) -> bool:
-        recipe = recipe_of(workload)
-        return key not in recipe.knobs and key in {p.name for p in recipe.parameters}
-
     def _grid(self, workload: str) -> dict[str, tuple[Scalar, ...]]:
-        grid = {key: self._axis(key, values, workload) for key, values in self._table("grid").items()}
+        recipe_of(workload, where=self.place("", "workload"))
+        grid = {key: self._axis(key, values) for key, values in self.sub_table("grid").items()}
         count = math.prod(len(values) for values in grid.values())
         if count > MOST_TRIALS:
             raise InputError(
@@ -204,16 +250,9 @@ class _File:
             )
         return grid
 
-    def _axis(self, key: str, values: object, workload: str) -> tuple[Scalar, ...]:
+    def _axis(self, key: str, values: object) -> tuple[Scalar, ...]:
         where = self.place("grid", key)
-        recipe = recipe_of(workload, where=self.place("", "workload"))
-        if not self._is_parameter(key, workload):
-            if key not in recipe.knobs and ":" not in key:
-                legal = [*recipe.knobs, *(p.name for p in recipe.parameters)]
-                raise unknown("knob or parameter", key, legal, where=where)
-            check: Callable[..., Scalar] = partial(check_knob, key, recipe)
-        else:
-            check = recipe.parameter(key, where=where).check
+        check = self._check_of(key, where=where)
         if not isinstance(values, list) or not values:
             what = "an empty list" if isinstance(values, list) else f"{values!r}, not a list"
             raise InputError(
@@ -225,3 +264,13 @@ class _File:
                 f"{where}: {key} holds {twice[0]!r} twice", cure="each trial runs once; set `repeats`"
             )
         return checked
+
+    def _check_of(self, key: str, *, where: str) -> Callable[..., Scalar]:
+        """What checks a value of this knob or parameter."""
+        recipe = recipe_of(str(self.table["workload"]))
+        if self.is_parameter(key):
+            return recipe.parameter(key, where=where).check
+        if key not in recipe.knobs and ":" not in key:
+            legal = [*recipe.knobs, *(p.name for p in recipe.parameters)]
+            raise unknown("knob or parameter", key, legal, where=where)
+        return partial(check_knob, key, recipe)

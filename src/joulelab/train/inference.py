@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from joulelab.records.trial import Repeat
-<<<<<<< HEAD
-from joulelab.train.job import Phases, noted, shaped
-=======
-from joulelab.train.job import Phases, shaped, told
->>>>>>> w-user
+from joulelab.train.job import Phases, noted, shaped, told
 from joulelab.train.precision import precision as make_precision
 
 if TYPE_CHECKING:
@@ -53,14 +49,8 @@ def run_inference(job: Job, *, meter: Meter, on_epoch: Tell, on_progress: Tell) 
                 }
             )
 
-<<<<<<< HEAD
     total = noted(whole.measurement, (*workload.notes, *precision.notes))
-    energy = {"energy_j": total.energy_j, "source": total.source}
-    on_progress({**here, "phase": "end", "epoch": job.epochs, **energy})
-=======
-    total = whole.measurement
     on_progress({**here, "phase": "end", "epoch": job.epochs, **told(total)})
->>>>>>> w-user
     return Repeat(
         index=job.index,
         seed=job.seed,

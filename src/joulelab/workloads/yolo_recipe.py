@@ -72,9 +72,14 @@ YOLO = Recipe(
     ),
     knobs={
         "batch_size": 64,
+        "cpu_power_limit": "as-is",
         "epochs": 100,
         "learning_rate": 0.01,
+        "power_limit": "as-is",
         "precision": "fp32",
+        "target": "",
+        "task": "train",
         "threads": 0,
     },
+    figures=("loss", "box_loss", "objectness_loss", "class_loss", "map50", "map"),
 )
