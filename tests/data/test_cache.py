@@ -216,7 +216,8 @@ def test_what_a_killed_builder_left_is_removed_by_a_later_one(csv: Path) -> None
         os.utime(part, (1, 1))
     entry.unlink()
     cache.read(csv)
-    assert leftovers(entry.parent) == sorted([new, other])  # the one may be being written, the other is another's
+    # One may be being written at this moment, and one is of another table.
+    assert leftovers(entry.parent) == sorted([new, other])
 
 
 def test_what_the_parser_refuses_is_refused_and_not_kept(csv: Path) -> None:
