@@ -46,6 +46,12 @@ def test_saying_the_default_is_the_same_trial() -> None:
     assert plain.identity() == said.identity() == checked(TrialSpec(workload="nt3")).identity()
 
 
+def test_a_loader_that_cannot_read_the_files_of_a_workload_is_refused() -> None:
+    with pytest.raises(InputError, match=r"loader = 'loadtxt': it reads no gaps(.|\n)*loader = 'ours'"):
+        trial_spec("p1b3", parameters={}, knobs={"loader": "loadtxt"})
+    assert trial_spec("p1b1", parameters={}, knobs={"loader": "loadtxt"}).knobs["loader"] == "loadtxt"
+
+
 @pytest.mark.parametrize(
     ("parameters", "knobs", "words"),
     [

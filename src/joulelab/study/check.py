@@ -104,6 +104,8 @@ def knob_of(name: str, recipe: Recipe, *, where: str = "") -> Knob:
 def check_knob(name: str, recipe: Recipe, value: object, *, where: str = "") -> Scalar:
     """`value` as the knob takes it, and as this recipe can answer it."""
     checked = knob_of(name, recipe, where=where).check(value, where=where)
+    if why := recipe.refused.get(name, {}).get(str(checked)):
+        raise InputError(f"{at(where)}{name} = '{checked}': {why}", cure=f"{name} = '{recipe.knobs[name]}'")
     if name == "target" and recipe.figures:
         asked = target.parse(str(checked))
         if asked is not None and asked.figure not in recipe.figures:
