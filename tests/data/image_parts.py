@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def noise(side: int, *, seed: int) -> np.ndarray:
@@ -29,3 +27,14 @@ def folder(root: Path, *, classes: int = 2, each: int = 3, side: int = 8) -> Pat
 def pixels(count: int, *, side: int = 8) -> np.ndarray:
     """Those of `folder`, in its order."""
     return np.stack([noise(side, seed=seed) for seed in range(count)])
+
+
+def flags_of(file: Path) -> list[list[str]]:
+    """What the kernel notes of each mapping of a file in this process."""
+    found, here = [], False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+            here = line.endswith(str(file))
+        elif here and line.startswith("VmFlags:"):
+            found.append(line.split()[1:])
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -49,17 +48,6 @@ def marks(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("0*.json")}
 
 
-def flags_of(file: Path) -> list[list[str]]:
-    """What the kernel notes of each mapping of a file in this process."""
-    found, here = [], False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
-            here = line.endswith(str(file))
-        elif here and line.startswith("VmFlags:"):
-            found.append(line.split()[1:])
-    return found
-
-
 def test_pixels_labels_and_classes(root: Path) -> None:
     found = opened(root)
     assert np.array_equal(found.pixels, image_parts.pixels(6))
@@ -86,7 +74,7 @@ def test_who_writes_to_the_table_writes_to_his_own_and_needs_no_memory_for_it(ro
     found.pixels[0] = 0
     assert np.array_equal(opened(root).pixels, image_parts.pixels(6))
     # A mapping that counts as memory ("ac") is refused where the file is larger than that.
-    flags = flags_of(entry(root) / PIXELS)
+    flags = image_parts.flags_of(entry(root) / PIXELS)
     assert flags
     assert all("ac" not in each for each in flags)
 

@@ -103,8 +103,9 @@ def test_a_hole_is_a_square_of_nought_about_any_pixel() -> None:
         assert int((one == 0).sum()) == len(down) * len(right), "all of the square"
         assert {len(down), len(right)} <= {hole // 2 + 1, hole // 2 + 2, hole + 1}
         assert len(down) == hole + 1 or down[0] == 0 or down[-1] == side - 1, "cut off by the border alone"
-        centres.add(down[-1] - hole // 2 if down[0] == 0 else down[0] + hole // 2)
-    assert centres == set(range(side))
+        centres.add(tuple(s[-1] - hole // 2 if s[0] == 0 else s[0] + hole // 2 for s in (down, right)))
+    assert {down for down, _ in centres} == {right for _, right in centres} == set(range(side))
+    assert len(centres) > 10 * side, "drawn apart from top to bottom and from left to right"
     plain = Shifted(2, size=side, hole=0, generator=generator())
     assert plain.finish(torch.ones(2, 3, side, side), slice(0, 2)).all()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both recipes train through the loop, learn, and look at held-out pictures as they say."""
+"""Both recipes train through the loop, and learn; rates, decay and means are as they say."""
 
 from __future__ import annotations
 
@@ -11,33 +11,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from joulelab.data import cache_folder
-from joulelab.errors import InputError
-from joulelab.train.inference import run_inference
-from joulelab.train.loop import run_repeat
-from joulelab.train.precision import PRECISIONS
-from joulelab.workloads import RECIPES
 from joulelab.workloads.picture_augment import MEAN, STD, Cropped, Shifted
 from joulelab.workloads.picture_source import Streamed
 from joulelab.workloads.resnet import Resnet
-from joulelab.workloads.workload import Setting
-from tests.data import image_parts
-from tests.train.train_parts import FakeMeter, job
+from tests.workloads.resnet_parts import loaded, repeat, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from joulelab.records.trial import Repeat
-
-SMALL: dict[str, Any] = {
-    "depth": 18,
-    "stem": "cifar",
-    "image_size": 8,
-    "width": 4,
-    "images": 128,
-    "classes": 4,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -48,45 +29,9 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def setting(root: Path, *, precision: str = "fp32", **more: Any) -> Setting:
-    recipe = RECIPES["resnet"]
-    given = {p.name: p.default for p in recipe.parameters} | SMALL
-    knobs = {**recipe.knobs, "batch_size": 32, "epochs": 2, "precision": precision, "threads": 1}
-    for name, value in more.items():
-        (knobs if name in knobs else given)[name] = value
-    return Setting(parameters=given, knobs=knobs, data=root, dtype=PRECISIONS[precision].dtype)
-
-
-def loaded(root: Path, **more: Any) -> Resnet:
-    made = Resnet(setting(root, **more))
-    made.prepare()
-    made.load()
-    return made
-
-
-def repeat(
-    root: Path, *, seed: int = 1, workload: type[Resnet] = Resnet, **more: Any
-) -> tuple[Repeat, list[dict[str, Any]]]:
-    of = setting(root, **more)
-    workload(of).prepare()
-    lines: list[dict[str, Any]] = []
-    one = replace(
-        job(seed=seed, precision=str(of.knobs["precision"])),
-        workload=workload,
-        setting=of,
-        epochs=int(of.knobs["epochs"]),
-    )
-    run = run_inference if of.knobs["task"] == "inference" else run_repeat
-    done = run(one, meter=FakeMeter(), on_epoch=lines.append, on_progress=lambda step: None)
-    return done, lines
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("drawn")
-
-
-# ---- training ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("recipe", ["imagenet", "fast"])
@@ -312,173 +257,3 @@ def test_of_a_short_epoch_the_weights_are_looked_at_as_well(data: Path) -> None:
     start, *evaluated = kept
     assert len(evaluated) == 2
     assert all(not torch.equal(start, each) for each in evaluated)
-
-
-# ---- held-out pictures -------------------------------------------------------------------------------------
-
-
-def direct(made: Resnet, model: nn.Module, *, mirrored: bool) -> dict[str, float]:
-    """Figures of one pass over all held-out pictures, one after the other."""
-    loss, first, five = 0.0, 0, 0
-    pixels, labels = made.val._table, made.val.labels
-    room = (pixels.shape[1] - made.size) // 2
-    for row in made.val._rows.tolist():
-        one = pixels[row, room : room + made.size, room : room + made.size].double() / 255
-        x = ((one - torch.tensor(MEAN)) / torch.tensor(STD)).permute(2, 0, 1)[None].float()
-        logits = (model(x) + model(x.flip(-1))) / 2 if mirrored else model(x)
-        loss += float(functional.cross_entropy(logits, labels[row : row + 1]))
-        ranked = logits[0].argsort(descending=True).tolist()
-        first += ranked[0] == int(labels[row])
-        five += int(labels[row]) in ranked[:5]
-    count = len(made.val)
-    return {"val_loss": loss / count, "val_accuracy": first / count, "val_top5": five / count}
-
-
-@pytest.mark.parametrize("mirrored", [False, True])
-@pytest.mark.parametrize(("batch_size", "size"), [(32, 8), (7, 8), (50, 8), (64, 8), (16, 66)])
-def test_every_held_out_picture_counts_once(
-    data: Path,
-    batch_size: int,
-    size: int,
-    mirrored: bool,  # noqa: FBT001
-) -> None:
-    more: dict[str, Any] = {"classes": 10, "images": 200, "batch_size": batch_size, "image_size": size}
-    made = loaded(data, evaluate_mirrored=mirrored, **more)
-    assert len(made.val) == 50
-    torch.manual_seed(0)
-    model = made.model().eval()
-    with torch.no_grad():
-        assert made.evaluate(model) == pytest.approx(direct(made, model, mirrored=mirrored), rel=1e-4)
-
-
-def test_batches_of_an_evaluation_are_alike_and_not_larger_than_they_need(data: Path) -> None:
-    for batch_size, shapes in ((7, [7] * 8), (50, [50]), (512, [50])):
-        made = loaded(data, classes=10, images=200, batch_size=batch_size)
-        found = list(made._held_out(made.val))
-        assert [len(x) for x, _, _ in found] == shapes
-        assert sum(int(known.sum()) for _, _, known in found) == 50
-
-
-def test_fewer_than_five_classes_have_a_top_five_of_all(data: Path) -> None:
-    done, _ = repeat(data, epochs=1, images=32)
-    assert done.metrics["val_top5"] == 1.0
-
-
-def test_while_its_rates_are_high_the_fast_recipe_does_not_look(data: Path) -> None:
-    for recipe, looked in (("fast", [3, 4, 5]), ("imagenet", [1, 2, 3, 4, 5])):
-        _, lines = repeat(data, recipe=recipe, epochs=5, images=32)
-        assert [line["epoch"] for line in lines if "val_accuracy" in line] == looked
-
-
-@pytest.mark.parametrize("recipe", ["imagenet", "fast"])
-def test_a_target_ends_the_training(data: Path, recipe: str) -> None:
-    more: dict[str, Any] = {"recipe": recipe, "epochs": 6, "images": 64}
-    done, lines = repeat(data, target="val_accuracy >= 0.1", **more)
-    assert (done.reached, done.valid, done.target) == (True, True, "val_accuracy >= 0.1")
-    first = 3 if recipe == "fast" else 1
-    assert done.epochs == len(lines) == first, "at the first evaluation"
-    done, _ = repeat(data, target="val_loss <= -1", **more)
-    assert (done.reached, done.valid, done.epochs) == (False, True, 6)
-
-
-def test_inference_is_one_pass_over_the_held_out_pictures(data: Path) -> None:
-    seen: list[int] = []
-
-    class Noted(Resnet):
-        def _logits(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-            assert not model.training
-            seen.append(len(x))
-            return super()._logits(model, x)
-
-    more: dict[str, Any] = {"classes": 10, "images": 200, "task": "inference", "epochs": 3}
-    done, _ = repeat(data, workload=Noted, **more)
-    assert (done.task, done.samples, done.epochs, done.valid) == ("inference", 150, 3, True)
-    assert seen == [32, 18] * 3, "none is looked at twice to fill a batch up"
-
-
-def test_what_is_not_trained_does_not_begin_as_nought(data: Path) -> None:
-    for task, empty in (("train", True), ("inference", False)):
-        model = loaded(data, recipe="fast", task=task).model()
-        assert bool((model.layer1[0].bn2.weight == 0).all()) == empty  # type: ignore[union-attr, index]
-
-
-def test_noise_on_the_device_is_trained_on_and_not_evaluated(tmp_path: Path) -> None:
-    more: dict[str, Any] = {"data": "device", "image_size": 32, "images": 100}
-    for recipe in ("imagenet", "fast"):
-        done, _ = repeat(tmp_path, recipe=recipe, **more)
-        assert done.valid
-        assert (done.samples, set(done.metrics)) == (2 * 96, {"loss"})
-    done, _ = repeat(tmp_path, task="inference", **more)
-    assert done.samples == 2 * 96
-    assert list(tmp_path.iterdir()) == [], "nothing is written"
-
-
-# ---- pictures from files -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv(cache_folder.VARIABLE, raising=False)
-    image_parts.folder(tmp_path / "images" / "train", each=10)
-    image_parts.folder(tmp_path / "images" / "val", each=5)
-    return tmp_path / "images"
-
-
-def test_folders_are_decoded_before_the_training_and_progress_is_said(folders: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    made = Resnet(replace(setting(tmp_path, data=str(folders), batch_size=8), say=said.append))
-    made.prepare()
-    assert said[0] == f"decoding {folders / 'train'}: 0 of 20 images"
-    assert said[-1] == f"decoding {folders / 'val'}: 10 of 10 images"
-    assert len(said) <= 2 * 11
-    said.clear()
-    made.load()
-    assert said == [], "all was done"
-    assert made.classes == 2
-    assert torch.equal(made.train._table, torch.from_numpy(image_parts.pixels(20)))
-    assert made.val.labels.tolist() == [0] * 5 + [1] * 5
-    assert (made.steps, made.notes) == (3, ())
-
-
-def test_a_corrupt_picture_is_told_in_the_log_and_beside_the_figures(folders: Path, tmp_path: Path) -> None:
-    (folders / "train" / "class 1" / "3.png").write_bytes(b"no image")
-    said: list[str] = []
-    given = replace(setting(tmp_path, data=str(folders), batch_size=8), say=said.append)
-    Resnet(given).prepare()
-    (note,) = (words for words in said if "decoding" not in words)
-    assert note.startswith(
-        f"{folders / 'train'}: 1 of 20 images cannot be decoded and are left out: class 1/3.png"
-    )
-    for task in ("train", "inference"):
-        done, _ = repeat(tmp_path, data=str(folders), batch_size=8, epochs=1, task=task)
-        assert done.valid
-        assert note in done.total.flags
-        assert done.samples == (19 if task == "train" else 10)
-
-
-def test_different_classes_are_refused_before_anything_is_decoded(folders: Path, tmp_path: Path) -> None:
-    (folders / "val" / "class 1").rename(folders / "val" / "class 3")
-    with pytest.raises(InputError, match=r"different classes: only one of them has class 1, class 3"):
-        Resnet(setting(tmp_path, data=str(folders))).prepare()
-    assert not (folders / "train" / cache_folder.BESIDE).exists()
-    with pytest.raises(InputError, match="nowhere/train is not a folder of images"):
-        Resnet(setting(tmp_path, data=str(tmp_path / "nowhere"))).prepare()
-
-
-def test_a_batch_larger_than_the_set_is_refused_before_the_training(folders: Path, tmp_path: Path) -> None:
-    given = setting(tmp_path, data=str(folders), recipe="fast", batch_size=21)
-    with pytest.raises(
-        InputError, match=r"batch_size = 21 is more than the 20 training pictures(.|\n)*up to 20"
-    ):
-        Resnet(given).prepare()
-    Resnet(setting(tmp_path, data=str(folders), batch_size=21)).prepare()
-
-
-def test_drawn_pictures_are_made_once_for_all_trials(tmp_path: Path) -> None:
-    Resnet(setting(tmp_path)).prepare()
-    files = sorted(tmp_path.iterdir())
-    assert len(files) == 2
-    before = [file.stat().st_mtime_ns for file in files]
-    assert loaded(tmp_path, recipe="fast").train.labels.bincount().tolist() == [32] * 4
-    assert [file.stat().st_mtime_ns for file in files] == before
-    assert sorted(tmp_path.iterdir()) == files
