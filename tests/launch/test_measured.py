@@ -261,7 +261,7 @@ def test_a_script_that_names_no_program_is_not_said_to_be_missing(weird_tmp_path
 
 
 def test_any_bytes_may_stand_in_a_command(weird_tmp_path: Path) -> None:
-    command = [*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "printf", "%s", b"caf\xe9"]
+    command = [*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "printf", "%s", os.fsdecode(b"caf\xe9")]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, b"caf\xe9")
     assert store.load_records(weird_tmp_path / "out")[0].spec.command[2] == "caf\\udce9"

@@ -59,7 +59,7 @@ def test_a_folder_has_one_meter_whatever_it_is_called(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     first = meter_for("trial", (fake,))
-    names = [Path("trial"), "./trial", tmp_path / "trial", str(tmp_path / "trial")]
+    names: list[Path | str] = [Path("trial"), "./trial", tmp_path / "trial", str(tmp_path / "trial")]
     assert all(meter_for(name, (fake,)) is first for name in names)
     assert meter_for("another", (fake,)) is not first
     with first.window("w"):

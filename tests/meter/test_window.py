@@ -189,6 +189,6 @@ def test_a_decorator_without_parentheses_is_refused_before_it_swallows_calls() -
         return model
 
     with pytest.raises(InputError, match=r"not function\n  cure: as a decorator write @measure\(\)"):
-        measure(train)  # type: ignore[arg-type]  as `@measure` does
+        measure(train)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="is text, not int"):
         measure(3)  # type: ignore[arg-type]

@@ -247,3 +247,13 @@ def test_files_of_somebody_else_are_not_set_aside_as_an_attempt(tmp_path: Path) 
     # After a kill before the spec was written there is a claim: then they are an attempt's.
     store.write_json(TrialFolder(tmp_path).claim, claim.this_process())
     store.make_trial_folder(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [{"host": ["a"]}, {"devices": {"a": 1}}, {"settings": ["x"]}])
+def test_a_host_that_is_not_what_it_was_is_damage(tmp_path: Path, damage: dict[str, object]) -> None:
+    trial = spec_in(tmp_path / "t")
+    store.write_json(trial.host, {"host": "here", "devices": [], "schema": 1, "more": 1})
+    assert store.TrialRecord(trial).host["more"] == 1
+    store.write_json(trial.host, {"schema": 1, **damage})
+    with pytest.raises(RecordError, match=r"host\.json cannot be read: .*\n  cure: the record is damaged"):
+        _ = store.TrialRecord(trial).host

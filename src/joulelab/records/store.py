@@ -126,9 +126,7 @@ def read_json(path: Path, kind: type[T]) -> T:
     except OSError as error:
         raise _unreadable(path, error) from error
     except msgspec.MsgspecError as error:
-        raise RecordError(
-            f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again"
-        ) from error
+        raise _damaged(path, error) from error
 
 
 class Lines:
@@ -182,6 +180,10 @@ def _decoded(path: Path) -> Iterator[dict[str, Any]]:
             yield content
 
 
+def _damaged(path: Path, error: msgspec.MsgspecError) -> RecordError:
+    return RecordError(f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again")
+
+
 def _unreadable(path: Path, error: OSError) -> RecordError:
     return RecordError(
         f"{path} cannot be read: {error.strerror or error}", cure="make it readable, or name another folder"
@@ -198,6 +200,14 @@ def _unwritable(path: Path, error: OSError) -> RecordError:
         errno.EEXIST: "that is a file, not a folder: give another folder with --out",
     }.get(error.errno or 0, "give another folder with --out")
     return RecordError(f"{path} cannot be written: {error.strerror or error}", cure=cure)
+
+
+class _Host(msgspec.Struct):
+    """Of host.json, what readers look into: damage there is found here, where it can be said."""
+
+    host: str = ""
+    devices: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []
 
 
 class TrialRecord:
@@ -246,7 +256,14 @@ class TrialRecord:
 
     @property
     def host(self) -> dict[str, Any]:
-        return read_json(self.folder.host, dict) if self.folder.host.exists() else {}
+        if not self.folder.host.exists():
+            return {}
+        content = read_json(self.folder.host, dict)
+        try:
+            msgspec.convert(content, _Host)
+        except msgspec.ValidationError as error:
+            raise _damaged(self.folder.host, error) from error
+        return content
 
     def windows(self) -> list[dict[str, Any]]:
         return read_lines(self.folder.windows)
