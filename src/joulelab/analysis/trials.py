@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from joulelab.records.measurement import Measurement
     from joulelab.records.store import TrialRecord
 
+ACCURACIES = ("val_accuracy", "accuracy", "map50")
 PHASES = ("load", "train", "evaluate")
 TYPES: dict[str, Any] = {
     "trial": pl.String,
@@ -39,6 +40,7 @@ TYPES: dict[str, Any] = {
     "power_w": pl.Float64,
     "accuracy": pl.Float64,
     "accuracy_ci": pl.Float64,
+    "accuracy_figure": pl.String,
     "samples": pl.Int64,
     "j_per_sample": pl.Float64,
     "to_target_j": pl.Float64,
@@ -166,6 +168,7 @@ def _figures(result: Result) -> dict[str, Any]:
         "time_ci_s": half_width([repeat.total.time_s for repeat in repeats]),
         "accuracy": mean(accuracies),
         "accuracy_ci": half_width(accuracies),
+        "accuracy_figure": accuracy_figure(repeats),
         "samples": round(mean([repeat.samples for repeat in repeats]) or 0) or None,
         **_waiting(repeats),
         **_target(repeats),
@@ -253,5 +256,10 @@ def simulated(flags: Sequence[str]) -> bool:
 
 
 def accuracy_of(metrics: Mapping[str, float]) -> float | None:
-    """On held-out data where there is such a figure."""
-    return metrics.get("val_accuracy", metrics.get("accuracy"))
+    """The first of `ACCURACIES` that is there: on held-out data if it can be, of a detector its mAP."""
+    return next((metrics[name] for name in ACCURACIES if name in metrics), None)
+
+
+def accuracy_figure(repeats: Sequence[Repeat]) -> str | None:
+    """Which figure the accuracy of these repeats is."""
+    return next((name for each in repeats for name in ACCURACIES if name in each.metrics), None)
