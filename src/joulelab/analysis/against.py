@@ -16,9 +16,9 @@ from joulelab.analysis.student import change, mean
 from joulelab.analysis.trials import (
     accuracy_figure,
     accuracy_of,
+    j_per_sample,
     known,
     measured,
-    part_of,
     settings_of,
     simulated,
     varying,
@@ -147,9 +147,8 @@ def _values(repeats: Sequence[Repeat], *, to_target: bool) -> dict[str, list[flo
     """Each figure, repeat by repeat; none where a repeat lacks it."""
     energies = known(repeat.total.energy_j for repeat in repeats) or []
     accuracies = known(accuracy_of(repeat.metrics) for repeat in repeats) or []
-    each = [(part_of(repeat, "inference", repeat.total).energy_j, repeat.samples) for repeat in repeats]
     return {
-        "j_per_sample": known(e / n if e is not None and n else None for e, n in each) or [],
+        "j_per_sample": j_per_sample(repeats),
         "energy_j": energies,
         "to_target_j": energies if to_target else [],
         "time_s": [repeat.total.time_s for repeat in repeats],
