@@ -22,8 +22,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # What tools write at the top of the repository while tests run; nothing there belongs to a test.
 TOOLS_WRITE = {".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
-# pytest and hypothesis keep their own state in these; torch names the cache of its compiler in the last.
-TOOLS_SET = {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "COLUMNS", "LINES", "TORCHINDUCTOR_CACHE_DIR"}
+# pytest and hypothesis keep their own state in these; torch names the cache of its compiler, and polars, once
+# it is loaded, the settings of its allocator.
+TOOLS_SET = {
+    "PYTEST_CURRENT_TEST",
+    "PYTEST_VERSION",
+    "COLUMNS",
+    "LINES",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "_RJEM_MALLOC_CONF",
+}
 
 # Inherited by every process that a test starts, so that one that outlives the tests is known by it.
 MARK = "JOULELAB_TEST_RUN"

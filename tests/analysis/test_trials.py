@@ -80,6 +80,21 @@ def test_sources_are_not_mixed_into_one_mean(tmp_path: Path) -> None:
     assert any("different sources" in flag for flag in row["flags"])
 
 
+def test_the_accuracy_of_a_detector_is_its_map(tmp_path: Path) -> None:
+    def found(**metrics: float) -> Repeat:
+        return msgspec.structs.replace(repeat(1, 100.0), metrics=metrics)
+
+    table = trials(
+        [
+            write(tmp_path / "a", {}, found(map50=0.4, map=0.2)),
+            write(tmp_path / "b", {}, found(accuracy=0.99, val_accuracy=0.9)),
+            write(tmp_path / "c", {}, found(loss=0.1)),
+        ]
+    )
+    assert table["accuracy"].to_list() == [0.4, 0.9, None]
+    assert table["accuracy_figure"].to_list() == ["map50", "val_accuracy", None]
+
+
 def test_what_is_simulated_is_marked(tmp_path: Path) -> None:
     (row,) = trials([write(tmp_path / "a", {}, repeat(1, 100.0, flags=("simulated",)))]).to_dicts()
     assert row["simulated"] is True

@@ -15,6 +15,7 @@ import pytest
 from joulelab.errors import InputError
 from joulelab.records import store
 from joulelab.records.trial import TrialSpec
+from joulelab.report import against
 from joulelab.report.table import text, to_csv, to_json
 from tests.analysis.records import repeat, write
 
@@ -236,6 +237,14 @@ def test_columns_give_way_before_figures_and_settings(tmp_path: Path) -> None:
         assert "…" not in shown
         assert [line.split()[0] for line in shown.splitlines() if " kJ " in line] == ["80%", "100%"]
     assert max(map(len, narrow.splitlines())) <= 72
+
+
+def test_the_accuracy_of_a_detector_is_explained(tmp_path: Path) -> None:
+    found = msgspec.structs.replace(repeat(1, 100.0), metrics={"map50": 0.4})
+    record = write(tmp_path / "a", {"size": "s"}, found)
+    assert "accuracy: of a detector its mAP at IoU 0.5" in text([record], width=100)
+    assert "accuracy: of a detector" in against.text([record], {"size": "s"}, width=100)
+    assert "of a detector" not in text([write(tmp_path / "b", {}, repeat(1, 100.0))], width=100)
 
 
 def test_a_small_variant_is_marked(tmp_path: Path) -> None:

@@ -13,7 +13,16 @@ import polars as pl
 
 from joulelab.analysis.order import by_settings, place_of
 from joulelab.analysis.student import change, mean
-from joulelab.analysis.trials import accuracy_of, known, measured, part_of, settings_of, simulated, varying
+from joulelab.analysis.trials import (
+    accuracy_figure,
+    accuracy_of,
+    j_per_sample,
+    known,
+    measured,
+    settings_of,
+    simulated,
+    varying,
+)
 from joulelab.errors import InputError, RecordError, unknown
 
 if TYPE_CHECKING:
@@ -34,6 +43,7 @@ TYPES: dict[str, Any] = {
     "source": pl.String,
     "simulated": pl.Boolean,
     "small": pl.Boolean,
+    "accuracy_figure": pl.String,
     "other_source": pl.Boolean,
     "short": pl.Boolean,
     "missed_target": pl.Boolean,
@@ -106,6 +116,7 @@ class _Trial:
         self.short = any(flag.startswith("short") for repeat in repeats for flag in repeat.total.flags)
         asked = [repeat for repeat in repeats if repeat.reached is not None]
         self.missed = not all(repeat.reached for repeat in asked) if asked else None
+        self.accuracy_figure = accuracy_figure(repeats)
         self.values = _values(repeats, to_target=self.missed is False)
 
     @classmethod
@@ -136,9 +147,8 @@ def _values(repeats: Sequence[Repeat], *, to_target: bool) -> dict[str, list[flo
     """Each figure, repeat by repeat; none where a repeat lacks it."""
     energies = known(repeat.total.energy_j for repeat in repeats) or []
     accuracies = known(accuracy_of(repeat.metrics) for repeat in repeats) or []
-    each = [(part_of(repeat, "inference", repeat.total).energy_j, repeat.samples) for repeat in repeats]
     return {
-        "j_per_sample": known(e / n if e is not None and n else None for e, n in each) or [],
+        "j_per_sample": j_per_sample(repeats),
         "energy_j": energies,
         "to_target_j": energies if to_target else [],
         "time_s": [repeat.total.time_s for repeat in repeats],
@@ -197,6 +207,7 @@ def _row(trial: _Trial, references: Sequence[_Trial]) -> Row:
         "source": trial.source,
         "simulated": trial.simulated,
         "small": trial.small,
+        "accuracy_figure": trial.accuracy_figure,
         "other_source": _only_other_sources(trial, references),
         "short": trial.short or any(other.short for other in references),
         "missed_target": trial.missed,

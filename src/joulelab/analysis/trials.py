@@ -19,9 +19,9 @@ from joulelab.records.trial import Repeat, Result, TrialSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from joulelab.records.measurement import Measurement
     from joulelab.records.store import TrialRecord
 
+ACCURACIES = ("val_accuracy", "accuracy", "map50")
 PHASES = ("load", "train", "evaluate")
 TYPES: dict[str, Any] = {
     "trial": pl.String,
@@ -39,6 +39,7 @@ TYPES: dict[str, Any] = {
     "power_w": pl.Float64,
     "accuracy": pl.Float64,
     "accuracy_ci": pl.Float64,
+    "accuracy_figure": pl.String,
     "samples": pl.Int64,
     "j_per_sample": pl.Float64,
     "to_target_j": pl.Float64,
@@ -166,6 +167,7 @@ def _figures(result: Result) -> dict[str, Any]:
         "time_ci_s": half_width([repeat.total.time_s for repeat in repeats]),
         "accuracy": mean(accuracies),
         "accuracy_ci": half_width(accuracies),
+        "accuracy_figure": accuracy_figure(repeats),
         "samples": round(mean([repeat.samples for repeat in repeats]) or 0) or None,
         **_waiting(repeats),
         **_target(repeats),
@@ -183,16 +185,13 @@ def _energy(repeats: Sequence[Repeat]) -> dict[str, Any]:
         return {}
     total_j = sum(energies)
     time_s = sum(repeat.total.time_s for repeat in repeats)
-    samples = sum(repeat.samples for repeat in repeats)
-    # What a picture costs to recognise does not depend on what loading cost; what it costs to learn does.
-    passes = known(part_of(repeat, "inference", repeat.total).energy_j for repeat in repeats)
     return {
         "energy_j": mean(energies),
         "energy_ci_j": half_width(energies),
         # Bounds may all point the same way, so their mean bounds the error of the mean.
         "energy_error_j": mean(errors) if errors is not None else None,
         "power_w": total_j / time_s if time_s > 0 else None,
-        "j_per_sample": sum(passes) / samples if samples and passes else None,
+        "j_per_sample": mean(j_per_sample(repeats)),
         **{f"{phase}_share": _share(repeats, phase, total_j=total_j) for phase in PHASES},
     }
 
@@ -207,8 +206,13 @@ def _share(repeats: Sequence[Repeat], phase: str, *, total_j: float) -> float | 
     return sum(energies) / total_j
 
 
-def part_of(repeat: Repeat, phase: str, otherwise: Measurement) -> Measurement:
-    return repeat.phases.get(phase, otherwise)
+def j_per_sample(repeats: Sequence[Repeat]) -> list[float]:
+    """Of each repeat; nothing where one does not tell.
+
+    What a picture costs to recognise does not depend on what loading cost; what it costs to learn does.
+    """
+    each = [(repeat.phases.get("inference", repeat.total).energy_j, repeat.samples) for repeat in repeats]
+    return known(e / n if e is not None and n else None for e, n in each) or []
 
 
 def _waiting(repeats: Sequence[Repeat]) -> dict[str, float | None]:
@@ -253,5 +257,10 @@ def simulated(flags: Sequence[str]) -> bool:
 
 
 def accuracy_of(metrics: Mapping[str, float]) -> float | None:
-    """On held-out data where there is such a figure."""
-    return metrics.get("val_accuracy", metrics.get("accuracy"))
+    """The first of `ACCURACIES` that is there: on held-out data if it can be, of a detector its mAP."""
+    return next((metrics[name] for name in ACCURACIES if name in metrics), None)
+
+
+def accuracy_figure(repeats: Sequence[Repeat]) -> str | None:
+    """Which figure the accuracy of these repeats is."""
+    return next((name for each in repeats for name in ACCURACIES if name in each.metrics), None)

@@ -106,13 +106,15 @@ def notes(rows: Sequence[Row], *, left_out: int) -> list[str]:
     if any(half is not None for _, half in changes):
         ns = sorted({row[name] for row in rows for name in ("n", "n_reference") if row[name]})
         lines.append(
-            f"intervals: from the spread of {' or '.join(map(str, ns))} repeats on either side (Welch); where "
-            "one holds zero, no difference is seen. What the meter gets wrong for all trials alike cancels out"
+            f"intervals: from the spread of {' or '.join(map(str, ns))} repeats on either side (Welch); one "
+            "that holds zero shows no difference. What the meter gets wrong for all trials alike cancels out"
         )
     if any(found is not None and half is None for found, half in changes):
         lines.append("one repeat tells no spread, so there is no interval: `repeats = 3` gives one")
     if any(row["other_source"] for row in rows):
         lines.append("energies of different sources, or simulated and real ones, are not compared")
+    if any(row["accuracy_figure"] == "map50" for row in rows):
+        lines.append(table.MAP)
     if any(row["source"] == "estimated" for row in rows):
         lines.append("estimated from CPU time: no energy sensor was used; run `joulelab doctor`")
     if any(row["simulated"] for row in rows):

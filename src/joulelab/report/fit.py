@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-FOLDED = 12  # columns that a setting is left with before others give way to it; longer ones are folded
+FOLDED = 16  # columns that a setting is left with before others give way to it; longer ones are folded
 
 
 def fitted(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 MOST_NOTES = 8
 WAIT_HEAD, WAIT = "wait\n%", "wait: share of the training phase in which the loop waited for its next batch"
+MAP = "accuracy: of a detector its mAP at IoU 0.5 (`map50`)"
 PERCENT = re.compile(r"\b(\d+)%")
 WIDE = 100  # columns
 SMALL = "SMALL VARIANT: it shows the form of the study's result; its figures are not those of the full study"
@@ -275,6 +276,8 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
         )
     if len({row["source"] for row in rows if row["source"]}) > 1:
         lines.append("energies of different sources stand in this table: compare only those of one source")
+    if any(row["accuracy_figure"] == "map50" for row in rows):
+        lines.append(MAP)
     if any(row["waiting_share"] is not None for row in rows):
         lines.append(WAIT)
     for row in rows:
