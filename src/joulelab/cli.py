@@ -36,12 +36,8 @@ app.add_typer(data, name="data")
 caps = typer.Typer(help="Power caps that trials set on this machine.", rich_markup_mode=None)
 app.add_typer(caps, name="caps")
 
-DevicesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--device", help="Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."
-    ),
-]
+METERS = "Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."
+DevicesOption = Annotated[list[str] | None, typer.Option("--device", help=METERS)]
 
 
 def main() -> None:
@@ -179,9 +175,7 @@ def _run_signature() -> inspect.Signature:
         _option("seed", int, 0, "Seed of the first measured pass."),
         _option("out", Path | None, None, "Trial folder to write; a new one under runs/ by default."),
         _option("launcher", str, "local", f"Where it runs: {', '.join(LAUNCHERS)}."),
-        _option(
-            "device", list[str] | None, None, "Meter to use: nvidia, rapl, estimate, fake:FILE, replay:FILE."
-        ),
+        _option("device", list[str] | None, None, METERS),
     ]
     names = typer.Argument(
         help=f"What to train: {', '.join(RECIPES)}, or package.module:Class.", show_default=False
