@@ -2,7 +2,7 @@
 """What the training loop costs beside a bare loop over the same network: items a second and joules a sample.
 
     python benchmarks/candle_throughput.py [--workloads nt3,p1b1] [--precisions fp32,tf32,bf16]
-        [--eager] [--rounds 3] [--seconds 0.8] [--scale 1] [--limit 240] [-o FILE.json]
+        [--eager | --compiled] [--rounds 3] [--seconds 0.8] [--scale 1] [--limit 240] [-o FILE.json]
 
 Each workload at full width with rows of the published number and shape on the device (drawn there: the values
 do not matter for the speed, the share of zeros is that of the stand-ins), in each precision, as it is and
@@ -261,7 +261,7 @@ def child(name: str, given: argparse.Namespace) -> None:
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # loads torch's compiler, once
     with Meter() as meter:
         for precision in given.precisions.split(","):
-            for compiled in (False,) if given.eager else (False, True):
+            for compiled in (False,) if given.eager else (True,) if given.compiled else (False, True):
                 if time.monotonic() - begun_s > given.limit:
                     print(f"left out: {name} {precision} {'compiled' if compiled else ''}", file=sys.stderr)
                     continue
@@ -319,6 +319,7 @@ def main() -> None:
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--precisions", default=",".join(PRECISIONS))
     parser.add_argument("--eager", action="store_true", help="leave the compiled variants out")
+    parser.add_argument("--compiled", action="store_true", help="nothing but the compiled variants")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.8, help="of a side in a round, about")
     parser.add_argument("--scale", type=float, default=1.0, help="of the width, to try the script")
@@ -340,7 +341,7 @@ def main() -> None:
         command = [sys.executable, __file__, "--child", name, "--limit", str(limit_s)]
         for option in ("precisions", "rounds", "seconds", "scale"):
             command += [f"--{option}", str(getattr(given, option))]
-        command += ["--eager"] * given.eager
+        command += ["--eager"] * given.eager + ["--compiled"] * given.compiled
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
             assert process.stdout is not None
             for text in process.stdout:

@@ -6,7 +6,9 @@ Parse, call, print. What it does stands in the rooms; each command imports its o
 
 from __future__ import annotations
 
+import errno
 import inspect
+import io
 import os
 import sys
 from pathlib import Path
@@ -34,12 +36,8 @@ app.add_typer(data, name="data")
 caps = typer.Typer(help="Power caps that trials set on this machine.", rich_markup_mode=None)
 app.add_typer(caps, name="caps")
 
-DevicesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--device", help="Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."
-    ),
-]
+METERS = "Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."
+DevicesOption = Annotated[list[str] | None, typer.Option("--device", help=METERS)]
 
 
 def main() -> None:
@@ -51,10 +49,11 @@ def main() -> None:
         sys.stdout.flush()
         print(f"joulelab: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, InputError) else 1)
-    except BrokenPipeError:
-        # `joulelab show ... | head` has read enough. What is still buffered has no reader either.
-        sys.stderr.close()
-        sys.exit(141)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        print(f"joulelab: the output cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _open_streams() -> None:
@@ -62,6 +61,9 @@ def _open_streams() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115  as long as the process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A letter that the terminal's encoding lacks, such as the one before an error, costs no table.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @app.callback(invoke_without_command=True)
@@ -97,7 +99,7 @@ def measure(
     ] = None,
     device: DevicesOption = None,
     idle: Annotated[
-        float, typer.Option(help="Seconds of idle power to record first; 0 for none.", min=0.0)
+        float, typer.Option(help="Seconds of idle power to record first; 0 for none.", min=0.0, max=3600.0)
     ] = 0.5,
 ) -> None:
     """Run any command and say what it cost. Output, signals and exit status are the command's own."""
@@ -110,17 +112,16 @@ def measure(
         command, out=folder, name=name, devices=tuple(device or ()), idle_s=idle
     )
     if result.reason:
-        print(f"joulelab: {result.reason}", file=sys.stderr)
+        measured.tell(f"joulelab: {result.reason}")
     title = name or Path(command[0]).name
     # On stderr, so that the command's own stdout can be piped on as if nobody had measured it.
-    print(summary.text(result.total(), title=title, folder=folder), file=sys.stderr)
+    measured.tell(summary.text(result.total(), title=title, folder=folder))
     measured.leave_with(result.exit_code)
 
 
 def run(workload: str, **options: Any) -> None:
     """Train one workload as one trial. Every knob is a flag; what is not given is the recipe's own."""
     from joulelab.knobs import KNOBS
-    from joulelab.launch import LAUNCHERS
     from joulelab.records import store
     from joulelab.report import progress, table
     from joulelab.study import check
@@ -138,7 +139,7 @@ def run(workload: str, **options: Any) -> None:
         devices=tuple(options["device"] or ()),
         **plain,
     )
-    check.load_part(LAUNCHERS, launcher, what="launcher")
+    check.launcher_of(launcher)
     folder = out or store.new_folder(Path("runs"), workload.rpartition(":")[2])
     with progress.live() as on_progress:
         record = run_trial(spec, out=folder, launcher=launcher, on_progress=on_progress)
@@ -174,9 +175,7 @@ def _run_signature() -> inspect.Signature:
         _option("seed", int, 0, "Seed of the first measured pass."),
         _option("out", Path | None, None, "Trial folder to write; a new one under runs/ by default."),
         _option("launcher", str, "local", f"Where it runs: {', '.join(LAUNCHERS)}."),
-        _option(
-            "device", list[str] | None, None, "Meter to use: nvidia, rapl, estimate, fake:FILE, replay:FILE."
-        ),
+        _option("device", list[str] | None, None, METERS),
     ]
     names = typer.Argument(
         help=f"What to train: {', '.join(RECIPES)}, or package.module:Class.", show_default=False
@@ -276,7 +275,9 @@ def _table(folder: Path, *, sort: str = "", against: str = "") -> str:
 def doctor(
     *,
     json: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
-    seconds: Annotated[float, typer.Option(help="How long each sensor is watched.", min=0.05)] = 1.0,
+    seconds: Annotated[
+        float, typer.Option(help="How long each sensor is watched.", min=0.05, max=3600.0)
+    ] = 1.0,
     calibrate: Annotated[
         bool,
         typer.Option(
@@ -344,7 +345,7 @@ def cache(
     ] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove it.")] = False,
 ) -> None:
-    """Show or remove what is kept: tables of `loader = "ours_cached"`, tiles of pictures."""
+    """Show or remove what is kept: tables of `loader = "ours_cached"`, decoded pictures."""
     from joulelab.data import cache_folder
     from joulelab.report.numbers import quantity
 

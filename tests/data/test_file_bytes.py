@@ -90,6 +90,53 @@ def test_a_file_that_changes_between_counting_and_parsing(
         read(path)
 
 
+def test_a_table_that_gets_many_short_rows_after_they_were_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"name,x\n" + b"a,0.00000000000000000000000000000001\n" * 1000)
+    os.utime(path, ns=(1, 1))
+    module: Any = labelled_csv
+    real = module.cut
+
+    def cut(*given: Any, **options: Any) -> Any:
+        runs = real(*given, **options)
+        with path.open("r+b") as file:
+            file.seek(len("name,x\n"))
+            file.write(b"a,1\n" * 9000)
+        return runs
+
+    monkeypatch.setattr(module, "cut", cut)
+    with pytest.raises(InputError, match="written to while it was read"):
+        labelled_csv.read(path, text=("name",), threads=1)
+
+
+def test_table_rows_beyond_those_counted_are_not_written() -> None:
+    from joulelab.data import table_kernel
+
+    content = np.frombuffer(b"a,1\n" * 4, np.uint8)
+    memory, codes = np.full((4, 1), -7, np.float32), np.full((4, 1), -7, np.int32)
+    kinds, place = np.array([table_kernel.TEXT, table_kernel.NUMBER]), np.zeros(2, np.int64)
+    words, slots = np.empty((1, 8, 2), np.int64), np.full((1, 16), -1, np.int64)
+    counts, backlog = np.zeros(1, np.int64), np.empty((8, 5), np.int64)
+    state = table_kernel.scan(
+        content, (0, 16), 44, kinds, place, memory[:2], codes[:2], words, slots, counts, backlog, (0, 0)
+    )
+    assert state[0] == table_kernel.MORE_ROWS
+    assert memory.ravel().tolist() == [1, 1, -7, -7]
+    assert codes.ravel().tolist() == [0, 0, -7, -7]
+
+
+@pytest.mark.parametrize("lead", [b"", b"a,b\n1,2\n"], ids=["first", "last"])
+def test_what_has_no_end_of_line_is_refused_before_it_fills_the_memory(tmp_path: Path, lead: bytes) -> None:
+    path = tmp_path / "no.csv"
+    path.write_bytes(lead)
+    os.truncate(path, file_bytes.LONGEST + (1 << 20))  # zeros that take no room on the disk
+    for read in (plain, wide):
+        with pytest.raises(InputError, match="line of more than 64 MiB"):
+            read(path)
+
+
 def test_cells_beyond_the_rows_counted_are_not_written(kernel: str) -> None:
     from joulelab.data import csv_native
 

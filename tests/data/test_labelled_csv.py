@@ -96,6 +96,24 @@ def test_a_comma_inside_a_cell_is_no_separator_there(tmp_path: Path) -> None:
         labelled_csv.read(path, text=("name",), separator="\t")
 
 
+@pytest.mark.parametrize("cell", ['"1"2', '"1', '"1"2"', '"1" x'])
+def test_a_number_with_half_its_text_in_quotes_is_no_number(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"name,x\na,{cell}\n")
+    with pytest.raises(InputError, match=r"row 2, column 2: .* is not a number"):
+        labelled_csv.read(path, text=("name",))
+
+
+def test_a_quote_inside_a_text_cuts_nothing_off(tmp_path: Path) -> None:
+    cells = ['"a"', '"a""b"', '"a""c"', '"d" ', "e"]
+    want = ["a", '"a""b"', '"a""c"', "d", "e"]
+    by_line = wide(tmp_path / "a.csv", [[cell, "X", *["1"] * NUMBERS] for cell in cells])
+    assert words(labelled_csv.read(by_line, text=("id", "kind")).texts["id"]) == want
+    by_cell = tmp_path / "b.csv"
+    by_cell.write_text("x,id\n" + "".join(f"1,{cell}\r\n" for cell in cells))
+    assert words(labelled_csv.read(by_cell, text=("id",)).texts["id"]) == want
+
+
 def test_more_words_than_the_table_has_room_for(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     names = [f"w{k * 7919 % 5000}" for k in range(9000)]

@@ -239,3 +239,47 @@ def test_streams_that_are_closed_are_no_error(weird_tmp_path: Path, closed: str)
     assert done.returncode == 3
     assert done.stdout == b""
     assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_gone_does_not_change_the_exit_status(weird_tmp_path: Path) -> None:
+    gone, full = (
+        shlex.join([*MEASURE, "--out", str(weird_tmp_path / name), "--", "sh", "-c", "exit 7"])
+        for name in ("gone", "full")
+    )
+    script = f"{gone} 2>&1 | true; echo ${{PIPESTATUS[0]}}; {full} 2>/dev/full; echo $?"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["7", "7"]
+
+
+def test_a_script_that_names_no_program_is_not_said_to_be_missing(weird_tmp_path: Path) -> None:
+    script = weird_tmp_path / "script"
+    script.write_text("#!/no/such/program\n")
+    script.chmod(0o755)
+    done = measure("./script", folder=weird_tmp_path)
+    assert done.returncode == 127
+    assert "./script names a program in its first line that is not there" in done.stderr
+
+
+def test_any_bytes_may_stand_in_a_command(weird_tmp_path: Path) -> None:
+    command = [*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "printf", "%s", os.fsdecode(b"caf\xe9")]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, b"caf\xe9")
+    assert store.load_records(weird_tmp_path / "out")[0].spec.command[2] == "caf\\udce9"
+
+
+def test_from_a_folder_that_is_gone(weird_tmp_path: Path) -> None:
+    (weird_tmp_path / "gone").mkdir()
+    words = shlex.join([*MEASURE, "--out", str(weird_tmp_path / "out"), "--", "echo", "ran"])
+    script = f"rmdir ../gone; {words}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=weird_tmp_path / "gone", capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, b"ran\n")
+
+
+def test_of_a_long_script_the_beginning_says_enough(weird_tmp_path: Path) -> None:
+    done = measure("sh", "-c", "exit 3\n" + "# more\n" * 1000, folder=weird_tmp_path)
+    (said, *_) = done.stderr.splitlines()
+    assert said.startswith("joulelab: exit status 3: sh -c 'exit 3 # more")
+    assert len(said) < 300
+    assert len(store.load_records(weird_tmp_path / "out")[0].spec.command[2]) > 7000

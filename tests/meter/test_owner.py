@@ -13,6 +13,7 @@ import pytest
 from joulelab.errors import InputError
 from joulelab.meter.owner import close_all, meter_for
 from joulelab.meter.session import WHOLE
+from joulelab.records.layout import TrialFolder
 
 
 def test_one_meter_for_equal_settings(fake: str, tmp_path: Path) -> None:
@@ -51,3 +52,29 @@ def test_importing_registers_nothing() -> None:
 def test_one_name_alone_is_not_taken_letter_by_letter() -> None:
     with pytest.raises(InputError, match="devices = 'estimate' is text"):
         meter_for(None, "estimate")
+
+
+def test_a_folder_has_one_meter_whatever_it_is_called(
+    fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = meter_for("trial", (fake,))
+    names: list[Path | str] = [Path("trial"), "./trial", tmp_path / "trial", str(tmp_path / "trial")]
+    assert all(meter_for(name, (fake,)) is first for name in names)
+    assert meter_for("another", (fake,)) is not first
+    with first.window("w"):
+        pass
+    close_all()
+    lines = (tmp_path / "trial" / "windows.jsonl").read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines[1:]] == ["w", WHOLE]
+
+
+def test_a_meter_that_nobody_closed_is_closed_at_exit(fake: str, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom joulelab.meter.meter import Meter\n"
+        "meter = Meter(out=sys.argv[1], devices=[sys.argv[2]])\n"
+        "with meter.window('w'): pass\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "trial"), fake], check=True)
+    assert TrialFolder(tmp_path / "trial").done.exists()
+    assert not TrialFolder(tmp_path / "trial").claim.exists()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -135,3 +137,28 @@ def test_its_room_is_taken_when_it_is_made(tmp_path: Path) -> None:
     status = (tmp_path / "ring").stat()
     assert status.st_blocks * 512 >= status.st_size
     writer.close()
+
+
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_full_disk_costs_names_and_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    writer = RingWriter(tmp_path / "ring")
+    reader = RingReader(tmp_path / "ring")
+    _put(writer, 1, name="before")
+    whole = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if not written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(descriptor, data[:written])
+
+    monkeypatch.setattr(os, "write", full)
+    _put(writer, 2, name="no room")
+    monkeypatch.undo()
+    # Room again does not help: a name would be glued to what is left of the one before.
+    for number, name in enumerate(["before", "no room", "later"], start=3):
+        _put(writer, number, name=name)
+    assert [event.name for event in reader.events()] == ["before", "?", "before", "?", "?"]
+    writer.close()
+    reader.close()

@@ -90,3 +90,31 @@ def test_a_folder_of_trials_does_not_become_one(fake: str, tmp_path: Path) -> No
     with pytest.raises(RecordError, match="holds trials already"):
         Meter(out=tmp_path / "runs", devices=[fake]).open()
     assert len(load_records(tmp_path / "runs")) == 1
+
+
+def test_ranks_may_come_in_any_order(fake: str, tmp_path: Path) -> None:
+    """The one that comes first begins the record; the next ones join it, and set nothing of it aside."""
+    out = tmp_path / "trial"
+    code = (
+        "import sys\nfrom joulelab.meter.meter import Meter\n"
+        "with Meter(out=sys.argv[1], devices=[sys.argv[2]]) as meter:\n"
+        "    with meter.window(sys.argv[3]): print('in', flush=True); sys.stdin.read()\n"
+    )
+    job = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29411", "WORLD_SIZE": "2"}
+    for turn in ("first", "again"):
+        ranks = []
+        for rank in ("1", "0"):
+            words = [sys.executable, "-c", code, str(out), fake, f"{turn} rank {rank}"]
+            process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **job, "RANK": rank}
+            )
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"in\n"
+            ranks.append(process)
+        for process in ranks:
+            process.communicate()
+            assert process.returncode == 0
+        (record,) = load_records(out)
+        assert record.state == "done"
+        assert [w["name"] for w in record.windows()] == [f"{turn} rank 1", WHOLE, f"{turn} rank 0"]
+    assert [path.name for path in (out / "attempts").iterdir()] == ["1"]

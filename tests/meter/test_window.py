@@ -182,3 +182,13 @@ def test_a_closed_meter_keeps_what_windows_were_told(fake: str) -> None:
     assert w.energy_j is not None
     assert inside.energy_j is None
     assert "closed" in inside.flags[0]
+
+
+def test_a_decorator_without_parentheses_is_refused_before_it_swallows_calls() -> None:
+    def train(model: object) -> object:
+        return model
+
+    with pytest.raises(InputError, match=r"not function\n  cure: as a decorator write @measure\(\)"):
+        measure(train)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="is text, not int"):
+        measure(3)  # type: ignore[arg-type]

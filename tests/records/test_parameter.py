@@ -30,3 +30,12 @@ def test_choices() -> None:
     assert precision.check("bf16") == "bf16"
     with pytest.raises(InputError, match="legal: fp32, bf16"):
         precision.check("bf61")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("int", 10**30), ("int", 2**63), ("float", float("inf")), ("float", 10**400), ("str", "caf\udce9")],
+)
+def test_what_no_spec_can_hold_is_refused(kind: str, value: object) -> None:
+    with pytest.raises(InputError, match=r"is not legal\n  cure: legal: "):
+        Parameter(name="x", kind=kind, help="").check(value)

@@ -49,3 +49,13 @@ def test_revision_names_the_commit_and_keeps_the_difference(weird_tmp_path: Path
     dirty = provenance.revision(weird_tmp_path)
     assert dirty["dirty"] is True
     assert "+lr = 2" in dirty["diff"]
+
+
+def test_a_working_folder_that_was_removed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    about = provenance.describe()
+    assert (about["folder"], about["source"]) == ("", {})

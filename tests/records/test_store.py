@@ -220,3 +220,40 @@ def test_a_full_disk_that_lets_an_empty_file_through_is_found(
     with pytest.raises(RecordError, match="the disk is full"):
         store.make_folder(tmp_path / "trial")
     assert not list((tmp_path / "trial").iterdir())
+
+
+def test_arguments_that_are_no_utf8_are_kept_legibly(tmp_path: Path) -> None:
+    argument = os.fsdecode(b"caf\xe9")
+    store.write_json(tmp_path / "spec.json", TrialSpec(workload="command", command=("cat", argument)))
+    assert store.read_json(tmp_path / "spec.json", TrialSpec).command == ("cat", "caf\\udce9")
+    store.write_json(tmp_path / "host.json", {"folder": argument, "host": "é"})
+    assert store.read_json(tmp_path / "host.json", dict) == {"folder": "caf\\udce9", "host": "é", "schema": 1}
+
+
+@pytest.mark.parametrize("number", ["-1", '"1"', "null", "1.5"])
+def test_a_schema_that_never_was_is_damage(tmp_path: Path, number: str) -> None:
+    (tmp_path / "spec.json").write_text(f'{{"workload": "nt3", "schema": {number}}}')
+    with pytest.raises(RecordError, match=r"is not legal\n  cure: legal: 0 to 1; the record is damaged"):
+        store.read_json(tmp_path / "spec.json", TrialSpec)
+
+
+def test_files_of_somebody_else_are_not_set_aside_as_an_attempt(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("mine")
+    with pytest.raises(
+        RecordError, match=r"is no trial and holds log\.txt\n  cure: give a folder of its own"
+    ):
+        store.make_trial_folder(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.txt"]
+    # After a kill before the spec was written there is a claim: then they are an attempt's.
+    store.write_json(TrialFolder(tmp_path).claim, claim.this_process())
+    store.make_trial_folder(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [{"host": ["a"]}, {"devices": {"a": 1}}, {"settings": ["x"]}])
+def test_a_host_that_is_not_what_it_was_is_damage(tmp_path: Path, damage: dict[str, object]) -> None:
+    trial = spec_in(tmp_path / "t")
+    store.write_json(trial.host, {"host": "here", "devices": [], "schema": 1, "more": 1})
+    assert store.TrialRecord(trial).host["more"] == 1
+    store.write_json(trial.host, {"schema": 1, **damage})
+    with pytest.raises(RecordError, match=r"host\.json cannot be read: .*\n  cure: the record is damaged"):
+        _ = store.TrialRecord(trial).host

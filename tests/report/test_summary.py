@@ -63,3 +63,22 @@ def test_unknown_is_a_dash_with_the_reason_and_no_source() -> None:
 def test_one_device_is_named_once() -> None:
     one = Measurement(time_s=2.0, energy_j=20.0, energy_error_j=1.0, energy_j_by_device={"gpu:GPU-1": 20.0})
     assert "  device  gpu:GPU-1" in text(one)
+
+
+def test_a_device_that_is_not_in_the_sum_is_not_shown_as_if_it_were() -> None:
+    flags = ("estimated, not in the sum: cpu:estimate",)
+    both = Measurement(
+        time_s=1.0,
+        energy_j=5.0,
+        energy_error_j=0.5,
+        energy_j_by_device={"gpu:0": 5.0, "cpu:estimate": 2.0},
+        flags=flags,
+    )
+    shown = text(both)
+    assert "cpu:estimate  2.00 J  (estimated, not in the sum)" in shown
+    assert "gpu:0         5.00 J\n" in shown
+    assert "part of another" not in shown
+    part = Measurement(
+        time_s=1.0, energy_j=5.0, energy_error_j=0.5, energy_j_by_device={"cpu:0": 5.0, "cpu:0:core": 3.0}
+    )
+    assert "a device that is part of another one is listed, and counted once" in text(part)

@@ -191,6 +191,20 @@ def test_waiting_and_the_target_have_their_columns_where_they_are_known(tmp_path
     assert "to\ntarget" not in text([write(tmp_path / "c", {}, repeat(1, 1.0))])
 
 
+def test_brackets_and_scripts_in_commands_are_shown_as_they_are_in_one_line(tmp_path: Path) -> None:
+    records = []
+    for name, script in (("a", "print([i][0])"), ("b", "open('[/tmp]')\n" * 40)):
+        record = write(tmp_path / name, {}, repeat(1, 100.0))
+        store.write_json(record.folder.spec, TrialSpec(workload="command", command=("python", "-c", script)))
+        records.append(store.TrialRecord(record.folder))
+    shown = text(records, width=300)
+    assert "print([i][0])" in shown
+    assert "open('\"'\"'[/tmp]'\"'\"') open(" in shown
+    assert len(shown) < 3000
+    (_, row) = json.loads(to_json(records, sort="trial"))
+    assert row["command"].count("[/tmp]") == 40
+
+
 def test_flags_that_differ_in_a_percentage_are_one_note(tmp_path: Path) -> None:
     records = [
         write(

@@ -12,10 +12,11 @@ from joulelab.errors import InputError
 from joulelab.knobs.knob import Knob
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.records.trial import TrialSpec
-from joulelab.study.check import check_trial, checked, from_text, trial_spec
+from joulelab.study.check import check_here, check_trial, checked, from_text, launcher_of, trial_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 class Silent(Knob):
@@ -43,6 +44,12 @@ def test_saying_the_default_is_the_same_trial() -> None:
     plain = trial_spec("nt3", parameters={}, knobs={})
     said = trial_spec("nt3", parameters={"scale": 1}, knobs={"batch_size": 20})
     assert plain.identity() == said.identity() == checked(TrialSpec(workload="nt3")).identity()
+
+
+def test_a_loader_that_cannot_read_the_files_of_a_workload_is_refused() -> None:
+    with pytest.raises(InputError, match=r"loader = 'loadtxt': it reads no gaps(.|\n)*loader = 'ours'"):
+        trial_spec("p1b3", parameters={}, knobs={"loader": "loadtxt"})
+    assert trial_spec("p1b1", parameters={}, knobs={"loader": "loadtxt"}).knobs["loader"] == "loadtxt"
 
 
 @pytest.mark.parametrize(
@@ -98,3 +105,16 @@ def test_a_target_is_checked_against_what_the_workload_evaluates() -> None:
     assert knobs["target"] == "val_accuracy >= 0.9"
     with pytest.raises(InputError, match=r"unknown figure in the target 'val_acc'(.|\n)*'val_accuracy'"):
         check_trial("nt3", parameters={}, knobs={"target": "val_acc >= 0.9"})
+
+
+def test_a_launcher_is_one() -> None:
+    assert launcher_of("local").here
+    with pytest.raises(InputError, match=r"x:2: 'math:pi' is not a launcher\n  cure: derive it from"):
+        launcher_of("math:pi", where="x:2")
+
+
+def test_a_meter_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    missing = f"fake:{tmp_path / 'none.json'}"
+    with pytest.raises(InputError, match=r"x:7: fake: cannot read"):
+        check_here({}, workload="nt3", devices=[missing], place=lambda table, key: f"x:{len(key)}")
+    check_here({}, workload="nt3", devices=["estimate"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from joulelab.errors import RecordError
 from joulelab.records import store
 from joulelab.records.layout import StudyFolder
 from joulelab.records.trial import TrialSpec
@@ -101,3 +102,22 @@ def test_a_damaged_study_file_hides_no_trial(tmp_path: Path) -> None:
     write_plan(folder, plan(STUDY))
     folder.study.write_text("{")
     assert strangers_below(tmp_path) == frozenset()
+
+
+def test_a_spec_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path)
+    first, *_ = write_plan(folder, plan(STUDY))
+    first.spec.write_bytes(first.spec.read_bytes()[:20])
+    write_plan(folder, plan(STUDY))
+    assert store.read_json(first.spec, TrialSpec) == plan(STUDY)[0]
+
+
+def test_a_disk_that_is_full_half_way_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, **more: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(type(tmp_path), "mkdir", full)
+    with pytest.raises(RecordError, match="the disk is full"):
+        write_plan(StudyFolder(tmp_path), plan(STUDY))

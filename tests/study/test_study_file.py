@@ -201,6 +201,8 @@ def test_a_reference_is_spelt_as_the_grid_spells_it() -> None:
 
 def test_a_device_from_a_file_beside_the_study(tmp_path: Path) -> None:
     (tmp_path / "card.json").write_text("{}")
-    text = 'workload = "nt3"\ndevices = ["fake:card.json", "replay:elsewhere.csv", "estimate"]'
+    text = 'workload = "nt3"\ndevices = ["fake:card.json", "estimate"]'
     study = parse_study(text, path=tmp_path / "mine.toml")
-    assert study.devices == (f"fake:{tmp_path.resolve()}/card.json", "replay:elsewhere.csv", "estimate")
+    assert study.devices == (f"fake:{tmp_path.resolve()}/card.json", "estimate")
+    with pytest.raises(InputError, match="cannot read 'elsewhere.csv'"):
+        parse_study(text.replace("estimate", "replay:elsewhere.csv"), path=tmp_path / "mine.toml")

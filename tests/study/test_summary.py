@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from joulelab.study.summary import Summary
+from typing import TYPE_CHECKING
+
+from joulelab.records import store
+from joulelab.records.layout import TrialFolder
+from joulelab.records.trial import Result
+from joulelab.study.summary import Summary, summarize
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_all_done() -> None:
@@ -32,3 +40,15 @@ def test_failed_invalid_and_strangers_are_named() -> None:
     assert "invalid: b: NaN" in text
     assert "6 trials in this folder are not in it any more" in text
     assert text.endswith("1, 2, 3, 4, 5, ...")
+
+
+def test_a_record_that_cannot_be_read_is_one_that_failed(tmp_path: Path) -> None:
+    good, bad = TrialFolder(tmp_path / "good"), TrialFolder(tmp_path / "bad")
+    for folder in (good, bad):
+        folder.path.mkdir()
+        store.write_json(folder.result, Result(state="done", time_s=1.0, energy_j=1.0, energy_error_j=0.1))
+        folder.done.touch()
+    bad.result.write_bytes(bad.result.read_bytes()[:20])
+    summary = summarize([good, bad], ran=[], strangers=[], stopped=0)
+    assert (summary.done, list(summary.failed), summary.exit_code) == (1, ["bad"], 1)
+    assert summary.failed["bad"].endswith(f"to run it again, remove {bad.path}")

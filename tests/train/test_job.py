@@ -8,7 +8,7 @@ from torch import nn
 
 from joulelab.records.measurement import Measurement
 from joulelab.train.fp8 import Fp8Linear
-from joulelab.train.job import Phases, add_up, shaped, shown
+from joulelab.train.job import Phases, add_up, shaped, shown, told
 from joulelab.train.precision import precision
 from tests.train.train_parts import FakeMeter
 
@@ -52,3 +52,10 @@ def test_the_network_keeps_its_parameters_in_every_shape() -> None:
 
 def test_a_line_of_progress_prefers_held_out_figures() -> None:
     assert shown({"loss": 1.0, "val_loss": 2.0, "accuracy": float("nan")}) == {"loss": 2.0}
+
+
+def test_joules_are_told_with_what_they_come_from() -> None:
+    counted = Measurement(time_s=1, energy_j=5, energy_error_j=1, source="counter")
+    assert told(counted) == {"energy_j": 5, "source": "counter"}
+    fake = Measurement(time_s=1, energy_j=5, energy_error_j=1, source="counter", flags=("simulated",))
+    assert told(fake)["source"] == "counter, simulated"

@@ -35,6 +35,14 @@ def test_products_are_done_in_the_format_asked_for(name: str, product: torch.dty
     assert layer.weight.dtype == (torch.float64 if name == "fp64" else torch.float32)
 
 
+@pytest.mark.parametrize(("width", "noted"), [(1000, True), (1008, False)])
+def test_eight_bits_that_no_layer_can_take_are_told(width: int, noted: bool) -> None:  # noqa: FBT001
+    chosen = precision("fp8", device=CPU)
+    chosen.fit(torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.Linear(2048, width)))
+    assert bool(chosen.notes) == noted
+    assert all("multiples of 16, so this was bf16" in note for note in chosen.notes)
+
+
 def one_weight() -> tuple[torch.nn.Parameter, torch.optim.Optimizer]:
     weight = torch.nn.Parameter(torch.ones(1))
     return weight, torch.optim.SGD([weight], lr=0.5)
@@ -84,3 +92,37 @@ def test_a_fused_optimizer_is_refused_under_loss_scaling() -> None:
     with pytest.raises(TrialError, match="fused=True"):
         precision("fp16", device=CPU).watch(optimizer)
     precision("bf16", device=CPU).watch(optimizer)
+
+
+def test_another_library_s_optimizer_that_takes_the_verdict_itself_is_refused_too() -> None:
+    class Apex(torch.optim.SGD):
+        _step_supports_amp_scaling = True
+
+    optimizer = Apex([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    with pytest.raises(TrialError, match="Apex under fp16 loss scaling hides skipped steps"):
+        precision("fp16", device=CPU).watch(optimizer)
+
+
+def test_a_kernel_that_moves_on_an_overflow_is_what_is_refused() -> None:
+    # As the fused step of SGD was seen to do: momentum goes on, and after the first overflow it is NaN. All
+    # later steps are then skipped, which is cheap, and no count shows it.
+    class Moving(torch.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        @torch.no_grad()
+        def step(self, closure: None = None) -> None:  # type: ignore[override]
+            for p in self.param_groups[0]["params"]:
+                momentum = self.state[p].setdefault("momentum", torch.zeros_like(p))
+                momentum.mul_(0.9).add_(p.grad)
+                if not float(self.found_inf):  # type: ignore[attr-defined]
+                    p.sub_(momentum, alpha=0.1)
+
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = Moving([weight], lr=0.1)
+    chosen = Fp16(CPU, first_scale=4.0)
+    # The check of `watch` is gone around.
+    optimizer.register_step_post_hook(chosen._count)
+    for factor in (float("inf"), 1.0):
+        chosen.step((weight * factor).sum(), optimizer)
+    assert chosen.skipped == 0, "the skipped step was counted as taken"
+    assert not weight.isfinite().all(), "and the run is lost"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,10 +17,12 @@ import msgspec
 import pytest
 import torch
 
+from joulelab.analysis.trials import trials
 from joulelab.errors import InputError
 from joulelab.records import store
 from joulelab.records.layout import StudyFolder, TrialFolder
 from joulelab.records.trial import Result, TrialSpec
+from joulelab.report import table
 from joulelab.train import worker
 from joulelab.train.worker import jobs, run_trial
 from tests.train.train_parts import KNOBS, FakeMeter, Killed, Toy, job, setting
@@ -128,6 +131,58 @@ def test_fp16_steps_that_are_all_skipped_make_the_trial_invalid(tmp_path: Path) 
     run(folder)
     assert not result(folder).valid
     assert "steps were skipped" in result(folder).reason
+
+
+@pytest.mark.parametrize("task", ["train", "inference"])
+def test_what_a_workload_says_is_heard_and_what_it_notes_stands_by_the_figures(
+    tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = planned(tmp_path / "trial", spec("Telling", task=task))
+    _, shown, _ = run(folder)
+    assert shown[0] == {"phase": "decoding: 0 of 2 images"}
+    assert "decoding: 0 of 2 images\n" in capsys.readouterr().err, "which is the log"
+    assert [repeat.total.flags for repeat in result(folder).repeats] == [("1 of 2 images is left out",)] * 3
+    assert "note (1 of 1 trials): 1 of 2 images is left out" in table.text(store.load_records(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("workload", "precision", "state", "words"),
+    [
+        ("Overflowing", "fp16", "done", "steps were skipped"),
+        ("Diverging", "fp16", "done", "the loss was nan"),
+        ("Diverging", "fp32", "done", "the loss was nan"),
+        ("Fused", "fp16", "failed", "hides skipped steps"),
+    ],
+)
+def test_what_does_not_learn_has_no_energy_in_any_table(
+    tmp_path: Path, workload: str, precision: str, state: str, words: str
+) -> None:
+    # Its steps are cheap: by joules alone it would be the best of its study.
+    run(planned(tmp_path / "good", spec()))
+    run(planned(tmp_path / "bad", spec(workload, precision=precision, epochs=20)))
+    records = store.load_records(tmp_path)
+    rows = {row["trial"]: row for row in trials(records).to_dicts()}
+    assert rows["good"]["energy_j"] == 2.0
+    bad = rows["bad"]
+    assert (bad["state"], bool(bad["valid"]), bad["n"]) == (state, False, 0)
+    assert words in bad["reason"]
+    figures = (
+        "energy_j",
+        "energy_ci_j",
+        "energy_error_j",
+        "power_w",
+        "j_per_sample",
+        "to_target_j",
+        "accuracy",
+    )
+    assert {name: bad[name] for name in figures} == dict.fromkeys(figures)
+    (listed,) = (row for row in json.loads(table.to_json(records)) if row["trial"] == "bad")
+    assert listed["energy_j"] is None
+    joules = re.compile(r"\d [mkM]?J\b")
+    for record in records:
+        shown = table.text([record], width=160)
+        assert bool(joules.search(shown)) == (record.folder.path.name == "good")
+        assert (words in shown) == (record.folder.path.name == "bad")
 
 
 @pytest.mark.parametrize(

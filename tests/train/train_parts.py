@@ -134,15 +134,11 @@ class Overflowing(Toy):
         return Step(step.loss + root, step.samples, step.metrics)
 
 
-class Diverging(Toy):
-    """Its loss is NaN from the third step of the second epoch."""
+class Fused(Toy):
+    """Its optimizer hides from the loss scaling which steps it takes."""
 
-    steps = 0
-
-    def loss(self, model: nn.Module, batch: Any) -> Step:
-        step = super().loss(model, batch)
-        self.steps += 1
-        return Step(step.loss * (float("nan") if self.steps >= 8 else 1.0), step.samples, step.metrics)
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
 
 
 class Asked(Toy):
@@ -154,6 +150,28 @@ class Asked(Toy):
         assert not model.training
         model(self.x)
         return len(self.x)
+
+
+class Telling(Asked):
+    """Says what it does before it is measured, and what a reader must know of its data."""
+
+    def prepare(self) -> None:
+        self.setting.say("decoding: 0 of 2 images")
+
+    def load(self) -> None:
+        super().load()
+        self.notes = ("1 of 2 images is left out",)
+
+
+class Diverging(Toy):
+    """Its loss is NaN from the third step of the second epoch."""
+
+    steps = 0
+
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        step = super().loss(model, batch)
+        self.steps += 1
+        return Step(step.loss * (float("nan") if self.steps >= 8 else 1.0), step.samples, step.metrics)
 
 
 class Reaching(Toy):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -58,3 +59,12 @@ def test_nine_rows_have_no_tenth(tmp_path: Path) -> None:
     candle.enough(tmp_path, 10)
     with pytest.raises(InputError, match="9 rows, of which a tenth"):
         candle.enough(tmp_path, 9)
+
+
+def test_a_sum_that_overflows_is_no_gap() -> None:
+    largest = np.full((2, 9), np.finfo(np.float32).max)
+    table = candle.complete(Path("a.csv"), largest, device=torch.device("cpu"))
+    assert torch.equal(table, torch.from_numpy(largest))
+    largest[1, 3] = np.nan
+    with pytest.raises(InputError, match=r"a\.csv: row 3, column 6: nan"):
+        candle.complete(Path("a.csv"), largest, device=torch.device("cpu"), text=2)

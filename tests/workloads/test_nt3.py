@@ -204,6 +204,9 @@ def test_a_folder_that_is_given_is_used_and_nothing_is_made(tmp_path: Path) -> N
     (given / "nt_test2.csv").write_text("0,1\n")
     with pytest.raises(InputError, match="training file has 3 columns and the test file 2"):
         mine.load()
+    (given / "nt_test2.csv").write_text("0,1,2\n1,,4\n")
+    with pytest.raises(InputError, match=r"nt_test2\.csv: row 2, column 2: nan is not a finite number"):
+        mine.load()
     (given / "nt_test2.csv").write_text("0.5,1,2\n")
     with pytest.raises(InputError, match="label, 0 or 1"):
         mine.load()

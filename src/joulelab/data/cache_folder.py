@@ -3,7 +3,7 @@
 
 An entry is NAME.WHERE.WHAT.npy: the name of the CSV file, a sum of its path and the columns asked for, a sum
 of the state that it was in. WHERE.lock is held by whoever builds it, *.part is what he has not published yet.
-Folders NAME.WHAT.tiles are those of `detection_cache`.
+Folders NAME.WHAT.tiles are those of `detection_cache`, NAME.SIDE.WHAT.images those of `image_cache`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joulelab.data import cache_file, detection_cache
+from joulelab.data import cache_file, detection_cache, image_decode
+from joulelab.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 BESIDE = ".joulelab-cache"  # in the folder of the CSV file
 VARIABLE = "JOULELAB_CACHE"
+# Entries that are folders, by the end of their name: who knows what they were made of, and who builds them.
+FOLDERS = {detection_cache.SUFFIX: detection_cache, image_decode.SUFFIX: image_decode}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +75,14 @@ def entries(folders: Iterable[Path]) -> Iterator[Entry]:
             key = cache_file.made_of(path)
             source = str(key["path"]) if key else ""
             yield Entry(path=path, size=path.stat().st_size, source=source, state=_state(key))
-        for path in sorted(folder.glob(f"*{detection_cache.SUFFIX}")):
-            source, state = detection_cache.made_of(path)
+        for path in _folders(folder):
+            source, state = FOLDERS[path.suffix].made_of(path)
             size = sum(file.stat().st_size for file in path.iterdir())
             yield Entry(path=path, size=size, source=source, state=state)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [path for suffix in FOLDERS for path in sorted(folder.glob(f"*{suffix}"))]
 
 
 def clear(folders: Iterable[Path]) -> tuple[int, int]:
@@ -86,31 +93,45 @@ def clear(folders: Iterable[Path]) -> tuple[int, int]:
     """
     files = size = 0
     for folder in folders:
-        for path in sorted(folder.glob("*.npy")):
-            size += path.stat().st_size
-            path.unlink(missing_ok=True)
-            files += 1
-        for tiles in sorted(folder.glob(f"*{detection_cache.SUFFIX}")):
-            with detection_cache.lock_of(tiles).open("a") as held:
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    continue
-                inside = [file for file in tiles.iterdir() if file != detection_cache.lock_of(tiles)]
-                size += sum(file.stat().st_size for file in inside)
-                files += len(inside)
-                shutil.rmtree(tiles, ignore_errors=True)
-        for lock in sorted(folder.glob("*.lock")):
-            with lock.open("a") as held:
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    continue
-                for path in folder.glob(f"{lock.stem}.*.part"):
-                    size += path.stat().st_size
-                    path.unlink(missing_ok=True)
-                    files += 1
-                lock.unlink(missing_ok=True)
+        try:
+            removed = _clear(folder)
+        except OSError as error:
+            raise InputError(
+                f"{folder}: what is kept there cannot be removed: {error.strerror or error}",
+                cure="do it as its owner, where the folder can be written",
+            ) from error
+        files, size = files + removed[0], size + removed[1]
+    return files, size
+
+
+def _clear(folder: Path) -> tuple[int, int]:
+    files = size = 0
+    for path in sorted(folder.glob("*.npy")):
+        size += path.stat().st_size
+        path.unlink(missing_ok=True)
+        files += 1
+    for entry in _folders(folder):
+        lock = FOLDERS[entry.suffix].lock_of(entry)
+        with lock.open("a") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            inside = [file for file in entry.iterdir() if file != lock]
+            size += sum(file.stat().st_size for file in inside)
+            files += len(inside)
+            shutil.rmtree(entry, ignore_errors=True)
+    for lock in sorted(folder.glob("*.lock")):
+        with lock.open("a") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            for path in folder.glob(f"{lock.stem}.*.part"):
+                size += path.stat().st_size
+                path.unlink(missing_ok=True)
+                files += 1
+            lock.unlink(missing_ok=True)
     return files, size
 
 

@@ -26,6 +26,7 @@ _GZIP = b"\x1f\x8b"
 _CURE = "give a file of text, plain or gzip"
 _STEP = 1 << 16
 _UNPACKED_AT_ONCE = 1 << 20
+LONGEST = 1 << 26  # of a line: millions of cells; what has none for so long is no text, and would fill memory
 
 
 class Source:
@@ -60,6 +61,8 @@ class Source:
             if end >= 0:
                 return bytes(line + buffer[: end + 1])
             line += buffer[:size]
+            if len(line) > LONGEST:
+                raise self.endless()
         return bytes(line)
 
     def text_begins(self) -> int:
@@ -77,6 +80,12 @@ class Source:
     def changed(self) -> InputError:
         return InputError(
             f"{self.path} was written to while it was read", cure="read it again when it is complete"
+        )
+
+    def endless(self) -> InputError:
+        return InputError(
+            f"{self.path} has a line of more than {LONGEST >> 20} MiB",
+            cure="give rows of a table, a line each",
         )
 
     def _state(self) -> tuple[int, int]:

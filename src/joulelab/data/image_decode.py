@@ -12,27 +12,36 @@ import json
 import os
 import sys
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from joulelab.data import image_folder, pictures
+from joulelab.errors import InputError
+
 PLAN, PIXELS = "plan.json", "images.u8"
+SUFFIX = ".images"  # of the folder that holds them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Where the images come from and in which pieces they are decoded."""
 
-    root: Path
+    root: str
     size: int
     files: tuple[str, ...]
     piece: int  # images in one
+    state: str  # that the folder was in
 
     @property
     def pieces(self) -> int:
         return -(-len(self.files) // self.piece)
+
+    @property
+    def bytes(self) -> int:
+        return len(self.files) * self.size * self.size * 3
 
     def rows(self, number: int) -> range:
         return range(number * self.piece, min((number + 1) * self.piece, len(self.files)))
@@ -40,22 +49,41 @@ class Plan:
 
 def read_plan(folder: Path) -> Plan:
     content = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-    return Plan(
-        root=Path(content["root"]),
-        size=content["size"],
-        files=tuple(content["files"]),
-        piece=content["piece"],
-    )
+    return Plan(**{**content, "files": tuple(content["files"])})
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    _put(folder / PLAN, asdict(plan))
 
 
 def mark(folder: Path, number: int) -> Path:
     return folder / f"{number:06}.json"
 
 
+def lock_of(folder: Path) -> Path:
+    """What is held by whoever has images decoded into `folder`."""
+    return folder / "lock"
+
+
 def mapped(folder: Path, plan: Plan, rows: range, *, mode: Any) -> np.ndarray:
     """These rows of the pixels."""
     shape = (len(rows), plan.size, plan.size, 3)
     return np.memmap(folder / PIXELS, np.uint8, mode, rows.start * plan.size * plan.size * 3, shape)
+
+
+def made_of(where: Path) -> tuple[str, str]:
+    """The folder of the images in `where`, and its state: current, outdated or broken."""
+    try:
+        plan = read_plan(where)
+    except (OSError, ValueError, TypeError, KeyError):
+        return "", "broken"
+    if not all(mark(where, number).exists() for number in range(plan.pieces)):
+        return plan.root, "broken"
+    try:
+        now = image_folder.scan(Path(plan.root)).state
+    except (InputError, OSError):
+        return plan.root, "outdated"
+    return plan.root, "current" if now == plan.state else "outdated"
 
 
 def decode(path: Path, size: int) -> np.ndarray:
@@ -65,8 +93,12 @@ def decode(path: Path, size: int) -> np.ndarray:
     with Image.open(path) as opened:
         # A large JPEG is decoded at a half, a quarter or an eighth where that is still large enough.
         opened.draft("RGB", (size, size))
-        # Grey, palette and CMYK images become three colours; a camera's note on how it was held is heeded.
-        image = ImageOps.exif_transpose(opened).convert("RGB")
+        # A camera's note on how it was held is heeded.
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I"):
+            # Sixteen bits of grey: Pillow would cut off what is above 255 and give white.
+            image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
+        image = image.convert("RGB")  # grey, palette and CMYK images become three colours
         side = min(image.size)
         left, top = (image.width - side) // 2, (image.height - side) // 2
         box = (left, top, left + side, top + side)
@@ -76,22 +108,26 @@ def decode(path: Path, size: int) -> np.ndarray:
 
 
 def do_piece(folder: Path, plan: Plan, number: int) -> None:
-    from PIL import Image
-
     rows = plan.rows(number)
     pixels = mapped(folder, plan, rows, mode="r+")
     skipped: dict[str, str] = {}
     for k, row in enumerate(rows):
         try:
-            pixels[k] = decode(plan.root / plan.files[row], plan.size)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            pixels[k] = decode(Path(plan.root, plan.files[row]), plan.size)
+        except pictures.raised() as error:
             pixels[k] = 0
             skipped[plan.files[row]] = f"{type(error).__name__}: {error}"
-    beside = folder / f".{number:06}.{os.getpid()}"
-    beside.write_text(json.dumps({"crc32": zlib.crc32(pixels.data), "skipped": skipped}), encoding="utf-8")
+    sum_ = zlib.crc32(pixels.data)
     # The pixels are in the file before the mark that vouches for them.
     pixels.flush()  # type: ignore[attr-defined]
-    beside.replace(mark(folder, number))
+    _put(mark(folder, number), {"crc32": sum_, "skipped": skipped})
+
+
+def _put(path: Path, content: dict[str, Any]) -> None:
+    """A file that appears whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(content), encoding="utf-8")
+    beside.replace(path)
 
 
 def main(folder: Path, *, turn: int, of: int) -> None:

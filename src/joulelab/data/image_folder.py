@@ -29,25 +29,31 @@ class Listing:
     state: str  # changes when a file is added, taken away, or written to
 
 
-def scan(root: Path) -> Listing:
-    """What lies in `root`, or an InputError that says what is missing and where."""
+def classes(root: Path) -> tuple[str, ...]:
+    """The classes of `root` by name, or an InputError that says what is missing and where."""
     if not root.is_dir():
         raise InputError(
             f"{root} is not a folder of images", cure="give a folder that holds a folder for each class"
         )
-    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and entry.name[0] != ".")
-    if not classes:
+    found = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and entry.name[0] != ".")
+    if not found:
         raise InputError(
             f"{root} holds no folder of a class", cure=f"put the images of each class into {root}/CLASS/"
         )
+    return tuple(found)
+
+
+def scan(root: Path) -> Listing:
+    """What lies in `root`, or an InputError that says what is missing and where."""
+    names = classes(root)
     files: list[str] = []
     labels: list[int] = []
     state = hashlib.sha256()
-    for label, name in enumerate(classes):
+    for label, name in enumerate(names):
         found = sorted(
-            (entry.name, entry.stat().st_size, entry.stat().st_mtime_ns)
+            (entry.name, *_state(entry))
             for entry in os.scandir(root / name)
-            if entry.name[0] != "." and entry.name.lower().endswith(SUFFIXES)
+            if entry.name[0] != "." and entry.name.lower().endswith(SUFFIXES) and not entry.is_dir()
         )
         if not found:
             raise InputError(
@@ -59,8 +65,17 @@ def scan(root: Path) -> Listing:
         state.update(repr((name, found)).encode())
     return Listing(
         root=root,
-        classes=tuple(classes),
+        classes=names,
         files=tuple(files),
         labels=np.array(labels, np.int64),
         state=state.hexdigest(),
     )
+
+
+def _state(entry: os.DirEntry[str]) -> tuple[int, int]:
+    """Size and time of change. A link that leads nowhere has none: it is found out when it is decoded."""
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return -1, 0
+    return status.st_size, status.st_mtime_ns

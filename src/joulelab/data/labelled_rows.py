@@ -66,5 +66,8 @@ def _text(content: bytearray, at: int, stop: int) -> tuple[bytes, int]:
     quoted = at < stop and content[at] == _QUOTE
     close = content.find(b'"', at + 1, stop) if quoted else -1
     comma = content.find(b",", max(at, close), stop)
-    end = close if close >= 0 else (stop if comma < 0 else comma)
-    return bytes(content[at + (close >= 0) : end]), comma + 1 if comma >= 0 else -1
+    end = stop if comma < 0 else comma
+    # A quote inside the cell: it is taken as it stands, as `table_kernel` does.
+    plain = close < 0 or bool(content[close + 1 : end].strip(b" \r"))
+    text = content[at:end] if plain else content[at + 1 : close]
+    return bytes(text), comma + 1 if comma >= 0 else -1

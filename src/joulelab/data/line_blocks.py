@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from joulelab.data.file_bytes import LONGEST
 from joulelab.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def cut(source: Source, first: int, *, threads: int | None, kernel: ModuleType) 
         if newlines:
             blocks.append(Block(start=begin, stop=behind, row=row, lines=newlines))
             begin, row = behind, row + newlines
+    if any(block.stop - block.start > LONGEST for block in blocks) or source.size - begin > LONGEST:
+        raise source.endless()
     if begin < source.size:  # the last line has no newline
         blocks.append(Block(start=begin, stop=source.size, row=row, lines=1))
     return _runs(blocks, wanted)

@@ -36,7 +36,7 @@ def size(path: Path) -> tuple[int, int]:
     try:
         with Image.open(path) as picture:
             return picture.size
-    except _raised() as error:
+    except raised() as error:
         raise BrokenPictureError(_words(error)) from error
 
 
@@ -54,7 +54,7 @@ def pixels(path: Path, *, width: int, height: int) -> Bytes:
             if seen.size != (width, height):
                 raise BrokenPictureError(f"is {seen.size[0]} x {seen.size[1]}, not {width} x {height}")
             return np.asarray(seen.convert("RGB"))
-    except _raised() as error:
+    except raised() as error:
         raise BrokenPictureError(_words(error)) from error
 
 
@@ -66,7 +66,7 @@ def resized(picture: Bytes, *, width: int, height: int) -> Bytes:
     return np.asarray(small)
 
 
-def _raised() -> tuple[type[BaseException], ...]:
+def raised() -> tuple[type[BaseException], ...]:
     """What Pillow raises on broken files; warnings too, where somebody makes errors of them."""
     from PIL import Image
 

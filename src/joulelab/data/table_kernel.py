@@ -25,6 +25,7 @@ BACKLOG_FULL = 1
 WORDS_FULL = 2
 TOO_FEW = 3
 TOO_MANY = 4
+MORE_ROWS = 5  # than `numbers` has: nothing was written beyond it
 
 _NEWLINE, _RETURN, _SPACE, _QUOTE, _COMMA = 10, 13, 32, 34, 44
 
@@ -95,6 +96,8 @@ def _scan(  # noqa: PLR0912, PLR0913, PLR0915, PLR0917  a kernel: by position, a
             line += 1
             i = j + 1
             continue
+        if row >= numbers.shape[0]:
+            return MORE_ROWS, begin, row, line, used
         if used + numbers.shape[1] > backlog.shape[0]:
             return BACKLOG_FULL, begin, row, line, used
         for k in range(counts.shape[0]):
@@ -110,8 +113,14 @@ def _scan(  # noqa: PLR0912, PLR0913, PLR0915, PLR0917  a kernel: by position, a
                 while i < stop and data[i] != _QUOTE and data[i] != _NEWLINE:
                     i += 1
                 after = i
+                closed = i < stop and data[i] == _QUOTE
+                i += closed
                 while i < stop and data[i] != separator and data[i] != _NEWLINE:
+                    closed = closed and (data[i] == _SPACE or data[i] == _RETURN)
                     i += 1
+                if not closed:  # a quote inside the cell: it is taken as it stands, and is no number
+                    first -= 1
+                    after = i
             else:
                 while i < stop and data[i] != separator and data[i] != _NEWLINE:
                     i += 1

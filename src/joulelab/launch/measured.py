@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from joulelab.errors import JouleLabError, RecordError
-from joulelab.meter.link import say
 from joulelab.meter.meter import Meter
 from joulelab.records import claim, provenance, store
 from joulelab.records.layout import SCHEMA, TrialFolder
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 # The shell's own statuses for a command that never ran.
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+LONGEST = 200
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
@@ -58,7 +58,7 @@ def measure_command(
         _keep(folder, result)
     except RecordError as error:
         # The command has run: its figures and its exit status are worth more than the file.
-        say(f"the record is not complete: {error}")
+        tell(f"joulelab: the record is not complete: {error}")
     return result
 
 
@@ -111,14 +111,22 @@ def _run(command: Sequence[str], *, environment: dict[str, str]) -> tuple[int, s
         try:
             process = subprocess.Popen(list(command), env={**os.environ, **environment})
         except FileNotFoundError:
+            if Path(command[0]).is_file():
+                return NOT_FOUND, f"{command[0]} names a program in its first line that is not there"
             return NOT_FOUND, f"no such command: {command[0]}"
         except OSError as error:
             return NOT_EXECUTABLE, f"{command[0]} cannot be executed: {error.strerror}"
         attach(process)
         exit_code = process.wait()
     if exit_code < 0:
-        return exit_code, f"ended by {_signal_name(-exit_code)}: {shlex.join(command)}"
-    return exit_code, f"exit status {exit_code}: {shlex.join(command)}" if exit_code else ""
+        return exit_code, f"ended by {_signal_name(-exit_code)}: {_words(command)}"
+    return exit_code, f"exit status {exit_code}: {_words(command)}" if exit_code else ""
+
+
+def _words(command: Sequence[str]) -> str:
+    """The command for one line; a script may be part of it."""
+    said = " ".join(shlex.join(command).split())
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
 
 
 @contextlib.contextmanager
@@ -174,6 +182,16 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def tell(text: str) -> None:
+    """Say it on stderr. Where nobody reads that, the exit status is the command's all the same."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        # What is kept for a reader that has gone, or a disk that is full, would fail once more at the end.
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  as long as the process
 
 
 def leave_with(exit_code: int) -> None:

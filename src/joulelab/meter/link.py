@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -241,7 +242,10 @@ def _check_writable(out: Path) -> None:
 
 def say(what: str) -> None:
     """One line to the person who started this process."""
-    sys.stderr.write(f"joulelab: {what}\n")
+    # Who has closed it, or has gone, does not want to know; a training does not end of that.
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"joulelab: {what}\n")
 
 
 def _await_end(pid: int) -> None:

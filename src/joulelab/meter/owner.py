@@ -56,9 +56,9 @@ def adopt(meter: Meter) -> None:
 
 
 def close_all() -> None:
-    """Close the meters that `measure()` made: their windows are resolved and their samplers gone."""
+    """Close all meters, also those that nobody closed: windows are resolved, samplers gone, records whole."""
     with _lock[0]:
-        meters = list(_meters.values())
+        meters = list(dict.fromkeys([*_meters.values(), *_all]))
         _meters.clear()
     for meter in meters:
         meter.close()
@@ -68,8 +68,11 @@ def _make(key: tuple[Path | str | None, tuple[str, ...]]) -> Meter:
     from joulelab.meter.meter import Meter
 
     out, devices = key
+    # A folder has many names ("x", Path("x"), "./x"): two meters in it would each write the whole record.
+    same = (Path(out).resolve() if out is not None else None, devices)
     with _lock[0]:
-        return _meters.setdefault(key, Meter(out=out, devices=devices))
+        meter = _meters.setdefault(same, Meter(out=out, devices=devices))
+        return _meters.setdefault(key, meter)
 
 
 def _after_fork() -> None:

@@ -27,6 +27,8 @@ MARGIN = 256
 # A thread that was interrupted between taking a number and writing (Ctrl-C) never writes: so long is waited.
 HOLE_S = 2.0
 START, END = 1, 2
+# The number of every name that there was no room to write down.
+NAMELESS = (1 << 32) - 1
 
 
 class Event(NamedTuple):
@@ -62,6 +64,7 @@ class RingWriter:
         self._names_file = os.open(
             path.with_suffix(".names"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
+        self._full = False  # the file of the names takes no more
         self._lock = threading.Lock()
 
     @property
@@ -76,9 +79,17 @@ class RingWriter:
     def _new_name(self, text: str) -> int:
         with self._lock:
             if text not in self._names:
-                os.write(self._names_file, json.dumps(text).encode() + b"\n")
-                self._names[text] = len(self._names)
+                self._names[text] = NAMELESS if self._full else self._written(text)
             return self._names[text]
+
+    def _written(self, text: str) -> int:
+        """A name goes into the file whole, or none does any more: a full disk must not stop a training."""
+        line = json.dumps(text).encode() + b"\n"
+        try:
+            self._full = os.write(self._names_file, line) < len(line)
+        except OSError:
+            self._full = True
+        return NAMELESS if self._full else len(self._names)
 
     def put(self, what: int, *, window: int, parent: int, thread: int, time_ns: int) -> None:
         """One event; `what` is kind | name << 8, or kind | flags << 8."""
@@ -160,6 +171,8 @@ class RingReader:
         return time.monotonic() - self._hole[1] >= HOLE_S
 
     def _name(self, number: int) -> str:
+        if number == NAMELESS:
+            return "?"
         while len(self._names) <= number:
             line = self._names_file.readline()
             if not line:

@@ -164,3 +164,16 @@ def job_key(environment: Mapping[str, str], *, out: str, devices: Sequence[str])
             # torchrun calls every run "none" unless it is told otherwise; its port tells runs apart.
             return json.dumps([[environment[name] for name in names], out, list(devices)])
     return ""
+
+
+def is_joined(environment: Mapping[str, str], *, out: str, devices: Sequence[str]) -> bool:
+    """Whether a sampler of this job, for this record, is at work on this host already."""
+    key = job_key(environment, out=out, devices=devices)
+    try:
+        connection = shared(key).dial() if key else None
+    except OSError:
+        return False
+    if connection is None:
+        return False
+    connection.close()
+    return True

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from joulelab.errors import RecordError
+from joulelab.meter.runtime import is_joined
 from joulelab.records import claim, provenance, store
 from joulelab.records.layout import TrialFolder
 from joulelab.records.trial import TrialSpec, result_of
@@ -47,10 +48,12 @@ class Session:
 def prepared(out: Path, *, devices: tuple[str, ...]) -> TrialFolder | None:
     """The folder, taken and with its spec, if it is new or holds a program's earlier session, now set aside.
 
-    None where a launcher, or another rank of this job, keeps the record. Call it before anything is written.
+    None where a launcher, or another rank of this job, keeps the record: the rank that comes first does. What
+    its sampler writes must not be set aside as if it were an earlier session's. Call it before anything is
+    written.
     """
     store.make_folder(out)
-    if os.environ.get("RANK", "0") != "0" or claim.is_alive(TrialFolder(out)):
+    if claim.is_alive(TrialFolder(out)) or is_joined(os.environ, out=str(out), devices=devices):
         return None
     folder = store.make_trial_folder(out)
     if folder.spec.exists() and store.read_json(folder.spec, TrialSpec).workload != WORKLOAD:

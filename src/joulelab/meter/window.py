@@ -49,6 +49,12 @@ class Window:
     )
 
     def __init__(self, meter: Meter, name: str, *, synchronize: bool) -> None:
+        if not isinstance(name, str):
+            # `@measure` without parentheses would take the function for the name, and never call it.
+            raise InputError(
+                f"the name of a window is text, not {type(name).__name__}",
+                cure='as a decorator write @measure() or @measure("name"), with parentheses',
+            )
         self.name = name
         self._meter = meter
         self._synchronize = synchronize

@@ -11,12 +11,9 @@ if TYPE_CHECKING:
     from joulelab.records.layout import TrialFolder
 
 
-def set_aside(folder: TrialFolder) -> Path | None:
-    """Move the files of an attempt that did not end well into attempts/1, 2, ...; None where there was none.
-
-    The spec stays, and so does a checkpoint: they belong to the trial, not to the attempt.
-    """
-    written = (
+def written(folder: TrialFolder) -> list[Path]:
+    """Of the files that an attempt writes, those that are there."""
+    paths = (
         folder.host,
         folder.windows,
         folder.power,
@@ -26,7 +23,15 @@ def set_aside(folder: TrialFolder) -> Path | None:
         folder.log,
         folder.failed,
     )
-    left = [path for path in written if path.exists()]
+    return [path for path in paths if path.exists()]
+
+
+def set_aside(folder: TrialFolder) -> Path | None:
+    """Move the files of an attempt that did not end well into attempts/1, 2, ...; None where there was none.
+
+    The spec stays, and so does a checkpoint: they belong to the trial, not to the attempt.
+    """
+    left = written(folder)
     if not left:
         return None
     number = (

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import math
+import sys
 
 import msgspec
 
 from joulelab.errors import InputError
 
 Scalar = bool | int | float | str
+_BITS = 63
 KINDS = ("int", "float", "str", "bool")
 
 
@@ -54,7 +55,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         )
         if not inside or checked is None:
             place = f"{where}: " if where else ""
-            raise InputError(f"{place}{self.name} = {value!r} is not legal", cure=f"legal: {self.legal()}")
+            legal = self.legal() + (f", below 2^{_BITS}" if _is_too_long(value) else "")
+            raise InputError(f"{place}{self.name} = {value!r} is not legal", cure=f"legal: {legal}")
         return checked
 
     def _cast(self, value: object) -> Scalar | None:
@@ -63,8 +65,24 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(value, bool):
             return None
         if self.kind == "int":
-            return value if isinstance(value, int) else None
+            return value if isinstance(value, int) and not _is_too_long(value) else None
         if self.kind == "float":
-            # NaN compares false with every limit, so it is refused here, where the reason is known.
-            return float(value) if isinstance(value, int | float) and not math.isnan(value) else None
-        return value if isinstance(value, str) else None
+            # NaN compares false with every limit, so it is refused here, where the reason is known; and no
+            # spec can hold infinity.
+            finite = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+            return float(value) if finite and isinstance(value, int | float) else None
+        return value if isinstance(value, str) and _is_unicode(value) else None
+
+
+def _is_too_long(value: object) -> bool:
+    """Whether it is a whole number that no spec can hold."""
+    return isinstance(value, int) and value.bit_length() > _BITS
+
+
+def _is_unicode(text: str) -> bool:
+    """Arguments of a command line may hold bytes that are no UTF-8; a spec cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

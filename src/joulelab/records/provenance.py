@@ -76,6 +76,7 @@ def write_host(
 
 def describe() -> dict[str, Any]:
     """This machine, this software, this source tree."""
+    here = working_folder()
     return {
         "schema": SCHEMA,
         "host": socket.gethostname(),
@@ -90,10 +91,18 @@ def describe() -> dict[str, Any]:
         "versions": versions(),
         "driver": driver(),
         "command": [sys.executable, *sys.argv],
-        "folder": str(Path.cwd()),
+        "folder": str(here or ""),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-        "source": revision(Path.cwd()),
+        "source": revision(here) if here is not None else {},
     }
+
+
+def working_folder() -> Path | None:
+    """The working directory; None where somebody has removed it meanwhile."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def versions() -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from joulelab.errors import RecordError
+from joulelab.records.attempts import written
 from joulelab.records.layout import SCHEMA, StudyFolder, TrialFolder
 from joulelab.records.trial import Result, TrialSpec
 from joulelab.records.upgrade import upgrade
@@ -39,6 +40,14 @@ def make_folder(path: Path) -> None:
         raise _unwritable(path, error) from error
 
 
+def make_one(path: Path) -> None:
+    """`path` as one of many folders below one that `make_folder` has tried; a disk may fill up on the way."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
 def make_trial_folder(path: Path) -> TrialFolder:
     """`path` as a folder for one trial.
 
@@ -52,7 +61,15 @@ def make_trial_folder(path: Path) -> TrialFolder:
             f"{path} holds trials already, and would not show them if it were one itself",
             cure=f"give a folder of its own: {path / 'NAME'}",
         )
-    return TrialFolder(path)
+    folder = TrialFolder(path)
+    alien = [] if folder.spec.exists() or folder.claim.exists() else written(folder)
+    if alien:
+        # In a trial's folder they would be an earlier attempt's, to be set aside. These are somebody's own.
+        raise RecordError(
+            f"{path} is no trial and holds {', '.join(file.name for file in alien)}",
+            cure=f"give a folder of its own: {path / 'NAME'}",
+        )
+    return folder
 
 
 def new_folder(parent: Path, prefix: str) -> Path:
@@ -70,7 +87,7 @@ def new_folder(parent: Path, prefix: str) -> Path:
 
 def write_json(path: Path, content: object) -> None:
     """The file is the old one or the new one, never half of one."""
-    data = msgspec.json.format(msgspec.json.encode(content), indent=1)
+    data = msgspec.json.format(_encoded(content), indent=1)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         beside.write_bytes(data + b"\n")
@@ -79,6 +96,22 @@ def write_json(path: Path, content: object) -> None:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise _unwritable(path, error) from error
+
+
+def _encoded(content: object) -> bytes:
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_in_utf8(msgspec.to_builtins(content)))
+
+
+def _in_utf8(content: Any) -> Any:
+    """Arguments and paths may hold bytes that are no UTF-8; JSON may not: there they stand as \\udcNN."""
+    if isinstance(content, dict):
+        return {_in_utf8(key): _in_utf8(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_in_utf8(value) for value in content]
+    return content.encode(errors="backslashreplace").decode() if isinstance(content, str) else content
 
 
 def read_json(path: Path, kind: type[T]) -> T:
@@ -93,9 +126,7 @@ def read_json(path: Path, kind: type[T]) -> T:
     except OSError as error:
         raise _unreadable(path, error) from error
     except msgspec.MsgspecError as error:
-        raise RecordError(
-            f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again"
-        ) from error
+        raise _damaged(path, error) from error
 
 
 class Lines:
@@ -149,6 +180,10 @@ def _decoded(path: Path) -> Iterator[dict[str, Any]]:
             yield content
 
 
+def _damaged(path: Path, error: msgspec.MsgspecError) -> RecordError:
+    return RecordError(f"{path} cannot be read: {error}", cure="the record is damaged; run that trial again")
+
+
 def _unreadable(path: Path, error: OSError) -> RecordError:
     return RecordError(
         f"{path} cannot be read: {error.strerror or error}", cure="make it readable, or name another folder"
@@ -165,6 +200,14 @@ def _unwritable(path: Path, error: OSError) -> RecordError:
         errno.EEXIST: "that is a file, not a folder: give another folder with --out",
     }.get(error.errno or 0, "give another folder with --out")
     return RecordError(f"{path} cannot be written: {error.strerror or error}", cure=cure)
+
+
+class _Host(msgspec.Struct):
+    """Of host.json, what readers look into: damage there is found here, where it can be said."""
+
+    host: str = ""
+    devices: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []
 
 
 class TrialRecord:
@@ -213,7 +256,14 @@ class TrialRecord:
 
     @property
     def host(self) -> dict[str, Any]:
-        return read_json(self.folder.host, dict) if self.folder.host.exists() else {}
+        if not self.folder.host.exists():
+            return {}
+        content = read_json(self.folder.host, dict)
+        try:
+            msgspec.convert(content, _Host)
+        except msgspec.ValidationError as error:
+            raise _damaged(self.folder.host, error) from error
+        return content
 
     def windows(self) -> list[dict[str, Any]]:
         return read_lines(self.folder.windows)

@@ -28,7 +28,12 @@ STEPS: dict[int, Callable[[Content], Content]] = {0: _from_0}
 def upgrade(content: Content, *, path: Path) -> Content:
     """`content` as today's schema has it; a newer one is refused, for a guess would be a wrong number."""
     number = content.get("schema", 0)
-    if not isinstance(number, int) or number > SCHEMA:
+    if not isinstance(number, int) or number < 0:
+        raise RecordError(
+            f"{path}: schema {number!r} is not legal",
+            cure=f"legal: 0 to {SCHEMA}; the record is damaged: run that trial again",
+        )
+    if number > SCHEMA:
         raise RecordError(
             f"{path}: schema {number!r} is newer than this JouleLab reads (up to {SCHEMA})",
             cure="update JouleLab: pip install --upgrade joulelab",

@@ -28,7 +28,15 @@ def text(records: Sequence[TrialRecord], *, width: int = 0) -> str:
     """A table for each group of trials that differ in the loader alone; every cell is time over energy."""
     rows = loading(records).to_dicts()
     out = io.StringIO()
-    console = Console(file=out, width=width or Console().width, no_color=True, highlight=False, emoji=False)
+    # Settings are people's own texts: brackets in them are no markup.
+    console = Console(
+        file=out,
+        width=width or Console().width,
+        no_color=True,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["workload"], row["settings"], row["host"] or UNKNOWN), []).append(row)

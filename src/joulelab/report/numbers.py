@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UNKNOWN = "-"
+LONGEST = 160
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 
 
@@ -60,7 +61,10 @@ def share(value: float | None) -> str:
 
 
 def setting(value: object) -> str:
-    """One value of a setting."""
+    """One value of a setting; of a text that is longer than a line, such as a script, its beginning."""
+    if isinstance(value, str):
+        line = " ".join(value.split())
+        return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
     return UNKNOWN if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from joulelab.report.numbers import duration, quantity, relative
@@ -19,6 +20,7 @@ SOURCES = {
     "estimated": "no sensor: a model of CPU time and memory",
     "reported": "taken over from another tool or a paper",
 }
+NOT_ADDED = "estimated, not in the sum: "  # as the meter's flag begins
 CURE = "no energy sensor was used; `joulelab doctor` says which there are and how to open them"
 
 
@@ -34,7 +36,7 @@ def text(measurement: Measurement, *, title: str = "", folder: Path | None = Non
         lines.append(("source", f"{measurement.source}: {SOURCES.get(measurement.source, 'unknown')}"))
     # One device is the sum itself.
     if len(measurement.energy_j_by_device) > 1:
-        lines += [(f"  {uid}", quantity(j, "J") + mark) for uid, j in measurement.energy_j_by_device.items()]
+        lines += _devices(measurement, mark=mark)
     else:
         lines += [("device", uid) for uid in measurement.energy_j_by_device]
     lines += [("note", flag) for flag in measurement.flags]
@@ -45,6 +47,19 @@ def text(measurement: Measurement, *, title: str = "", folder: Path | None = Non
     width = max(len(name) for name, _ in lines)
     head = [f"joulelab: {title}"] if title else []
     return "\n".join([*head, *(f"  {name:<{width}}  {value}" for name, value in lines)])
+
+
+def _devices(measurement: Measurement, *, mark: str) -> list[tuple[str, str]]:
+    """A line a device. What is not in the sum says so: else a reader would add it up."""
+    apart = {uid for uid in measurement.energy_j_by_device if NOT_ADDED + uid in measurement.flags}
+    added_j = {uid: j for uid, j in measurement.energy_j_by_device.items() if uid not in apart}
+    lines = [
+        (f"  {uid}", quantity(j, "J") + ("  (estimated, not in the sum)" if uid in apart else mark))
+        for uid, j in measurement.energy_j_by_device.items()
+    ]
+    if measurement.energy_j is not None and not math.isclose(sum(added_j.values()), measurement.energy_j):
+        lines.append(("note", "a device that is part of another one is listed, and counted once"))
+    return lines
 
 
 def marks(measurement: Measurement) -> str:

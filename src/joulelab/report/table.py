@@ -53,7 +53,15 @@ def text(
     inside = [record for record in records if record.folder.path.name not in apart]
     outside = [record for record in records if record.folder.path.name in apart]
     out = io.StringIO()
-    console = Console(file=out, width=width or Console().width, no_color=True, highlight=False, emoji=False)
+    # Settings are people's own texts: brackets in them are no markup.
+    console = Console(
+        file=out,
+        width=width or Console().width,
+        no_color=True,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
     _print(console, inside, sort=sort, title=title, lists=lists)
     if outside:
         console.print()
@@ -224,7 +232,7 @@ def _workloads(records: Sequence[TrialRecord]) -> list[str]:
             spec = record.spec
         except RecordError:
             continue
-        names[shlex.join(spec.command) if spec.command else spec.workload] = None
+        names[setting(shlex.join(spec.command)) if spec.command else spec.workload] = None
     return list(names) if len(names) < 4 else [f"{len(names)} workloads"]
 
 

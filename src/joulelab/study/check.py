@@ -8,10 +8,13 @@ from typing import Any
 
 import msgspec
 
-from joulelab.errors import InputError, unknown
+from joulelab.errors import InputError, SensorError, unknown
 from joulelab.hardware import DEVICES
+from joulelab.hardware.find import find
 from joulelab.knobs import KNOBS, target
 from joulelab.knobs.knob import Knob, Site
+from joulelab.launch import LAUNCHERS
+from joulelab.launch.launcher import Launcher
 from joulelab.records import plugin
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.records.trial import TrialSpec
@@ -50,6 +53,16 @@ def load_part(registry: Mapping[str, str], name: str, *, what: str, where: str =
         if not where or error.message.startswith(where):
             raise
         raise InputError(f"{where}: {error.message}", cure=error.cure) from error
+
+
+def launcher_of(name: str, *, where: str = "") -> type[Launcher]:
+    """The class of a launcher by name."""
+    found = load_part(LAUNCHERS, name, what="launcher", where=where)
+    if not (isinstance(found, type) and issubclass(found, Launcher)):
+        raise InputError(
+            f"{at(where)}'{name}' is not a launcher", cure="derive it from launch.launcher.Launcher"
+        )
+    return found
 
 
 def recipe_of(workload: str, *, where: str = "") -> Recipe:
@@ -91,6 +104,8 @@ def knob_of(name: str, recipe: Recipe, *, where: str = "") -> Knob:
 def check_knob(name: str, recipe: Recipe, value: object, *, where: str = "") -> Scalar:
     """`value` as the knob takes it, and as this recipe can answer it."""
     checked = knob_of(name, recipe, where=where).check(value, where=where)
+    if why := recipe.refused.get(name, {}).get(str(checked)):
+        raise InputError(f"{at(where)}{name} = '{checked}': {why}", cure=f"{name} = '{recipe.knobs[name]}'")
     if name == "target" and recipe.figures:
         asked = target.parse(str(checked))
         if asked is not None and asked.figure not in recipe.figures:
@@ -155,6 +170,7 @@ def check_here(
     place: Place = nowhere,
 ) -> None:
     """Refuse what the devices of this machine cannot do, where this is the machine that trials run on."""
+    _check_devices_here(devices, where=place("", "devices"))
     recipe = recipe_of(workload)
     for name, values in knobs.items():
         where = place("knobs", name)
@@ -167,6 +183,17 @@ def check_here(
                     f"{at(where)}{message}",
                     cure=cure.strip() or "see `joulelab caps`, or leave this setting out",
                 )
+
+
+def _check_devices_here(names: Sequence[str], *, where: str) -> None:
+    """A meter that is asked for by name must be there: else every trial would find out, after loading."""
+    if not names:
+        return
+    try:
+        for device in find(names).devices:
+            device.close()
+    except (InputError, SensorError) as error:
+        raise InputError(f"{at(where)}{error.message}", cure=error.cure) from error
 
 
 def checked(spec: TrialSpec) -> TrialSpec:

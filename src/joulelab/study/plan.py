@@ -44,10 +44,21 @@ def write_plan(folder: StudyFolder, specs: Sequence[TrialSpec]) -> list[TrialFol
     """A folder with spec.json for each trial, in the order of the plan; those that exist are left alone."""
     planned = [folder.trial(spec.folder_name()) for spec in specs]
     for trial, spec in zip(planned, specs, strict=True):
-        if not trial.spec.exists():
-            trial.path.mkdir(parents=True, exist_ok=True)
+        if not _is_there(trial):
+            store.make_one(trial.path)
             store.write_json(trial.spec, spec)
     return planned
+
+
+def _is_there(trial: TrialFolder) -> bool:
+    """Whether the trial's spec can be read. What it says is in the folder's name, so it can be mended."""
+    if not trial.spec.exists():
+        return False
+    try:
+        store.read_json(trial.spec, TrialSpec)
+    except RecordError:
+        return False
+    return True
 
 
 def strangers(folder: StudyFolder, planned: Iterable[TrialFolder]) -> list[TrialFolder]:

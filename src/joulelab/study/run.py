@@ -7,14 +7,13 @@ import signal
 from pathlib import Path
 
 from joulelab.errors import RecordError, TrialError
-from joulelab.launch import LAUNCHERS
 from joulelab.launch.launcher import Stopped
 from joulelab.launch.progress import OnStep, ignore
-from joulelab.records import plugin, store
+from joulelab.records import store
 from joulelab.records.store import TrialRecord
 from joulelab.records.trial import TrialSpec
 from joulelab.study.attempt import attempt
-from joulelab.study.check import check_here, checked
+from joulelab.study.check import check_here, checked, launcher_of
 
 
 def run(
@@ -25,7 +24,7 @@ def run(
     How it ended is in the record's `state`, and if it failed, why is in its `failure`.
     """
     spec = checked(spec)
-    place = plugin.load(LAUNCHERS, launcher, what="launcher")()
+    place = launcher_of(launcher)()
     if place.here:
         knobs = {name: (value,) for name, value in spec.knobs.items()}
         check_here(knobs, workload=spec.workload, devices=spec.devices)

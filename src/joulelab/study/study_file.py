@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from joulelab.errors import InputError, unknown
-from joulelab.launch import LAUNCHERS
 from joulelab.records.layout import SCHEMA
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.study.check import (
@@ -25,7 +24,7 @@ from joulelab.study.check import (
     check_here,
     check_knob,
     check_trial,
-    load_part,
+    launcher_of,
     recipe_of,
 )
 from joulelab.study.study_table import TABLES, StudyTable
@@ -120,7 +119,7 @@ class _File(StudyTable):
         workload = str(values["workload"])
         grid = self._grid(workload)
         launcher = str(values["launcher"])
-        where_it_runs = load_part(LAUNCHERS, launcher, what="launcher", where=self.place("", "launcher"))
+        where_it_runs = launcher_of(launcher, where=self.place("", "launcher"))
         self._needs(asked=asked, here=where_it_runs.here)
         parameters, knobs = check_trial(
             workload,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from joulelab.errors import RecordError
 from joulelab.records.store import TrialRecord
 
 if TYPE_CHECKING:
@@ -54,7 +55,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 def outcome(folder: TrialFolder) -> tuple[str, str]:
     """The state of a trial and the reason: done, invalid, failed, running or planned."""
-    record = TrialRecord(folder)
+    try:
+        return _outcome(TrialRecord(folder))
+    except RecordError as error:
+        # One damaged record must not hide how the others ended.
+        return "failed", f"{error.message}; to run it again, remove {folder.path}"
+
+
+def _outcome(record: TrialRecord) -> tuple[str, str]:
     state = record.state
     if state == "done":
         result = record.result

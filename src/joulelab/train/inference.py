@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from joulelab.records.trial import Repeat
-from joulelab.train.job import Phases, shaped
+from joulelab.train.job import Phases, noted, shaped, told
 from joulelab.train.precision import precision as make_precision
 
 if TYPE_CHECKING:
@@ -49,9 +49,8 @@ def run_inference(job: Job, *, meter: Meter, on_epoch: Tell, on_progress: Tell) 
                 }
             )
 
-    total = whole.measurement
-    energy = {"energy_j": total.energy_j, "source": total.source}
-    on_progress({**here, "phase": "end", "epoch": job.epochs, **energy})
+    total = noted(whole.measurement, (*workload.notes, *precision.notes))
+    on_progress({**here, "phase": "end", "epoch": job.epochs, **told(total)})
     return Repeat(
         index=job.index,
         seed=job.seed,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import torch
 
 from joulelab.errors import InputError
@@ -95,6 +96,12 @@ def shaped(model: nn.Module, *, knobs: Mapping[str, Scalar], precision: Precisio
     return model
 
 
+def told(total: Measurement) -> dict[str, Any]:
+    """Joules for a line of progress, with what they come from."""
+    simulated = any(flag.startswith("simulated") for flag in total.flags)
+    return {"energy_j": total.energy_j, "source": total.source + ", simulated" * simulated}
+
+
 def add_up(measurements: Sequence[Measurement]) -> Measurement:
     """The sum of windows. Where a sensor was lost half-way there is no sum to give, and a flag says so."""
     total = measurements[0]
@@ -110,6 +117,11 @@ def add_up(measurements: Sequence[Measurement]) -> Measurement:
                 flags=("the source of the energy changed between its windows",),
             )
     return total
+
+
+def noted(total: Measurement, notes: Sequence[str]) -> Measurement:
+    """What a repeat cost, with what must be known of its data beside what must be known of its energy."""
+    return msgspec.structs.replace(total, flags=tuple(dict.fromkeys((*total.flags, *notes))))
 
 
 def shown(figures: Mapping[str, float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import torch
 
 from joulelab.knobs.target import parse as parse_target
 from joulelab.records.trial import Repeat
-from joulelab.train.job import Phases, shaped, shown
+from joulelab.train.job import Phases, noted, shaped, shown, told
 from joulelab.train.precision import precision as make_precision
 from joulelab.train.tape import Tape
 from joulelab.train.waiting import Waiting
@@ -120,9 +120,8 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
     # Only now are the windows asked for their figures: the answer is awaited, and nothing is being measured
     # here. A target reached early ends the run before `finished` was ever said.
     wrong = wrong or precision.complaint(finished=True)
-    total = whole.measurement
-    energy = {"energy_j": total.energy_j, "source": total.source}
-    on_progress({**here, "phase": "end", "epoch": epoch, **energy, **shown(figures)})
+    total = noted(whole.measurement, (*workload.notes, *precision.notes))
+    on_progress({**here, "phase": "end", "epoch": epoch, **told(total), **shown(figures)})
     return Repeat(
         index=job.index,
         seed=job.seed,

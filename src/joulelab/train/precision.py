@@ -17,6 +17,7 @@ class Precision:
     """Everything in one format, every step taken: fp32, and fp32 rounded to TF32 where the knob allows it."""
 
     dtype: ClassVar[torch.dtype] = torch.float32  # of weights and inputs
+    notes: tuple[str, ...] = ()  # what a reader of the figures must know, once a model has been fitted
 
     def __init__(self, device: torch.device, *, accumulate: int = 1, clip: float = 0.0) -> None:
         self.device = device
@@ -134,9 +135,12 @@ class Fp16(Precision):
         # A fused optimizer takes the scaler's verdict into its kernel: its step returns as if taken when it
         # was not, and its momentum has been seen to advance on overflow until everything was NaN. Skipped
         # steps are cheap, so such a run looks thrifty. It is refused.
-        if any(group.get("fused") for group in optimizer.param_groups):
+        fused = any(group.get("fused") for group in optimizer.param_groups)
+        # Optimizers of other libraries that do the same say so to the scaler.
+        if fused or getattr(optimizer, "_step_supports_amp_scaling", False):
+            name = type(optimizer).__name__ + "(fused=True)" * fused
             raise TrialError(
-                f"{type(optimizer).__name__}(fused=True) under fp16 loss scaling hides skipped steps",
+                f"{name} under fp16 loss scaling hides skipped steps",
                 cure="make the optimizer with foreach=True, or train in bf16",
             )
         super().watch(optimizer)
@@ -163,7 +167,9 @@ class Fp8(Bf16):
     """Products of linear layers in eight bits; everything else as in bf16."""
 
     def fit(self, model: nn.Module) -> None:
-        fp8.fitted(model)
+        if not fp8.fitted(model):
+            widths = f"widths that are multiples of {fp8.MULTIPLE}"
+            self.notes = (f"precision fp8: no linear layer has {widths}, so this was bf16",)
 
 
 PRECISIONS: dict[str, type[Precision]] = {

@@ -112,6 +112,7 @@ def _run(
             data=_data(folder),
             device=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
             dtype=PRECISIONS[precision].dtype,
+            say=site.say,
         )
         workload(setting).prepare()
         # The first optimizer of a process loads torch's compiler, used or not: seconds that belong to no

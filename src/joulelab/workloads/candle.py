@@ -78,17 +78,19 @@ def read(
     return labelled
 
 
-def complete(path: Path, values: Floats, *, device: torch.device, text: int) -> torch.Tensor:
+def complete(
+    path: Path, values: Floats, *, device: torch.device, text: int = 0, header: bool = True
+) -> torch.Tensor:
     """`values` on the device, or an InputError that says where one is missing. `text` columns stand in front.
 
     What follows is done there, too: a GPU goes over a table a hundred times as fast as the host.
     """
     table = torch.from_numpy(values).to(device)
     # A sum is NaN where any of its terms is, and needs no table of its own.
-    if not bool(table.sum(1).isfinite().all()):
-        row, column = (~table.isfinite()).nonzero()[0].tolist()
+    gaps = [] if bool(table.sum(1).isfinite().all()) else (~table.isfinite()).nonzero()[:1].tolist()
+    for row, column in gaps:
         raise InputError(
-            f"{path}: row {row + 2}, column {text + column + 1}: "
+            f"{path}: row {row + 1 + header}, column {text + column + 1}: "
             f"{table[row, column].item()} is not a finite number",
             cure="fill the gap: this benchmark has no rule for missing values",
         )

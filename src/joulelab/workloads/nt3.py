@@ -64,7 +64,9 @@ class NT3(Workload):
         paths = candle.files(self.setting, LAYOUT)
         # Scaled where it is trained on: a GPU goes over the tables a hundred times as fast as the host.
         device, dtype = self.setting.device, self.setting.dtype
-        tables = [torch.from_numpy(read(path, threads=threads)).to(device) for path in paths]
+        tables = [
+            candle.complete(path, read(path, threads=threads), device=device, header=False) for path in paths
+        ]
         labels = [self._labels(path, table[:, 0]) for path, table in zip(paths, tables, strict=True)]
         if tables[0].shape[1] != tables[1].shape[1]:
             raise InputError(

@@ -26,22 +26,33 @@ class Batch:
 
 
 class Source:
-    """Everything is on the device already: a batch is a list of rows, and nothing is waited for."""
+    """Everything is on the device already: a batch is a list of rows, and nothing is waited for.
 
-    def __init__(self, pictures: torch.Tensor, labels: torch.Tensor, *, device: torch.device) -> None:
+    `rows` are those of the table that hold a picture, if not all do: taking the others out would copy it.
+    """
+
+    def __init__(
+        self,
+        pictures: torch.Tensor,
+        labels: torch.Tensor,
+        *,
+        device: torch.device,
+        rows: torch.Tensor | None = None,
+    ) -> None:
         self.device = device
         self.labels = labels.to(device)
+        self._rows = torch.arange(len(labels)) if rows is None else rows
         self._table = self._put(pictures)
 
     def _put(self, pictures: torch.Tensor) -> torch.Tensor:
         return pictures.to(self.device)
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self._rows)
 
     def batches(self, order: torch.Tensor, size: int) -> Iterator[Batch]:
-        """Batches of the rows in `order`, the last one perhaps smaller."""
-        here = order.to(self.device)
+        """Batches of the pictures in `order`, counted from nought; the last batch is perhaps smaller."""
+        here = self._rows[order].to(self.device)
         for first in range(0, len(order), size):
             rows = here[first : first + size]
             yield Batch(self._table, rows, self.labels[rows], slice(first, first + len(rows)))
@@ -56,7 +67,9 @@ class Streamed(Source):
     def batches(self, order: torch.Tensor, size: int) -> Iterator[Batch]:
         coming: queue.Queue[_Sent | BaseException | None] = queue.Queue(AHEAD)
         leave = threading.Event()
-        sender = threading.Thread(target=self._send, args=(order, size, coming, leave), daemon=True)
+        sender = threading.Thread(
+            target=self._send, args=(self._rows[order], size, coming, leave), daemon=True
+        )
         sender.start()
         here = torch.arange(size, device=self.device)
         try:
@@ -134,8 +147,10 @@ def _drain(coming: queue.Queue[_Sent | BaseException | None]) -> None:
         return
 
 
-def source_for(pictures: torch.Tensor, labels: torch.Tensor, *, device: torch.device) -> Source:
+def source_for(
+    pictures: torch.Tensor, labels: torch.Tensor, *, rows: torch.Tensor, device: torch.device
+) -> Source:
     """The table on the device where there is room for it; elsewhere a stream."""
     if device.type == "cuda" and pictures.numel() > SHARE * torch.cuda.mem_get_info(device)[0]:
-        return Streamed(pictures, labels, device=device)
-    return Source(pictures, labels, device=device)
+        return Streamed(pictures, labels, rows=rows, device=device)
+    return Source(pictures, labels, rows=rows, device=device)

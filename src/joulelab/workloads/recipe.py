@@ -15,6 +15,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     parameters: tuple[Parameter, ...] = ()
     knobs: dict[str, Scalar] = {}  # knob name to the recipe's own value
+    refused: dict[str, dict[str, str]] = {}  # knob, value, and why this workload cannot take it
     figures: tuple[str, ...] = ()  # what an evaluation gives, and a target may name; empty: not known here
 
     def parameter(self, name: str, *, where: str = "") -> Parameter:

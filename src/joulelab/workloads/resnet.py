@@ -13,7 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from joulelab.data import image_cache, synthetic
+from joulelab.data import image_cache, image_folder, synthetic
+from joulelab.data.image_cache import Images
 from joulelab.errors import InputError
 from joulelab.workloads import schedule
 from joulelab.workloads.averaged import Averaged
@@ -23,13 +24,14 @@ from joulelab.workloads.resnet_network import ResNet
 from joulelab.workloads.workload import Setting, Step, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REFERENCE = 256  # pictures in a step, for which the learning rate is given
 FIXED = 4  # batches that the source `device` shows in turn
 SMOOTHING = 0.1
 HALF_LIFE, AVERAGE_EVERY = 0.5, 4  # of the mean of the weights: in epochs; in steps
 LOOK_FROM = 0.5  # of the training: before, the fast recipe does not look at held-out pictures
+TOLD = 10  # times that decoding says how far it has come
 
 
 class Resnet(Workload):
@@ -55,48 +57,73 @@ class Resnet(Workload):
 
     # ---- load: pictures as bytes, on the device or mapped --------------------------------------------------
 
+    def prepare(self) -> None:
+        """Decode or draw: that is done once for all trials, and belongs to none."""
+        if self.setting.parameters["data"] == "device":
+            return
+        train, val = self._found()
+        for part in (train, val):
+            if part.note:
+                self.setting.say(part.note)
+        self._batches_of(len(train.rows))
+
     def load(self) -> None:
-        data = str(self.setting.parameters["data"])
-        if data == "device":
+        if self.setting.parameters["data"] == "device":
             self._load_fixed()
             return
-        train, val = self._folders(Path(data)) if data else self._drawn()
+        found = self._found()
+        self.classes = len(found[0].classes)
+        self.notes = tuple(part.note for part in found if part.note)
         self.train, self.val = (
-            source_for(pictures, labels, device=self.setting.device) for pictures, labels in (train, val)
+            source_for(
+                torch.from_numpy(part.pixels),
+                torch.from_numpy(part.labels),
+                rows=torch.from_numpy(part.rows),
+                device=self.setting.device,
+            )
+            for part in found
         )
-        self.steps = self._whole(len(self.train)) if self.fast else -(-len(self.train) // self.batch_size)
+        self.steps = self._batches_of(len(self.train))
+
+    def _found(self) -> tuple[Images, Images]:
+        data = str(self.setting.parameters["data"])
+        return self._folders(Path(data)) if data else self._drawn()
 
     def _stored(self) -> int:
         """The side of a picture in the cache: small ones as they are, others with room to cut from."""
         return self.size if self.size <= SMALL else round(self.size * 8 / 7)
 
-    def _folders(self, root: Path) -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
-        found = [image_cache.open_images(root / part, size=self._stored()) for part in ("train", "val")]
-        if found[0].classes != found[1].classes:
-            odd = sorted(set(found[0].classes) ^ set(found[1].classes))
+    def _folders(self, root: Path) -> tuple[Images, Images]:
+        # Before anything is decoded, which takes long.
+        classes = [image_folder.classes(root / part) for part in ("train", "val")]
+        if classes[0] != classes[1]:
+            odd = sorted(set(classes[0]) ^ set(classes[1]))
             raise InputError(
                 f"{root}: train and val have different classes: only one of them has {', '.join(odd[:5])}",
                 cure="give both the same folders",
             )
-        self.classes = len(found[0].classes)
-        tables = []
-        for part in found:
-            pictures, labels = torch.from_numpy(part.pixels), torch.from_numpy(part.labels)
-            if part.skipped:
-                rows = torch.from_numpy(part.rows)
-                pictures, labels = pictures[rows], labels[rows]
-            tables.append((pictures, labels))
-        return tuple(tables)
-
-    def _drawn(self) -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
-        count, self.classes = int(self.setting.parameters["images"]), int(self.setting.parameters["classes"])
-        parts = []
-        for seed, images in ((0, count), (1, max(self.classes, count // 4))):
-            pictures, labels = synthetic.planted(
-                count=images, classes=self.classes, size=self._stored(), seed=seed
+        train, val = (
+            image_cache.open_images(
+                root / part,
+                size=self._stored(),
+                workers=int(self.setting.knobs.get("threads", 0)),
+                progress=_tenths(f"decoding {root / part}", self.setting.say),
             )
-            parts.append((torch.from_numpy(pictures), torch.from_numpy(labels)))
-        return tuple(parts)
+            for part in ("train", "val")
+        )
+        return train, val
+
+    def _drawn(self) -> tuple[Images, Images]:
+        count, classes = int(self.setting.parameters["images"]), int(self.setting.parameters["classes"])
+        parts = []
+        for seed, images in ((0, count), (1, max(classes, count // 4))):
+            pixels, labels = synthetic.kept(
+                self.setting.data, count=images, classes=classes, size=self._stored(), seed=seed
+            )
+            names = tuple(map(str, range(classes)))
+            rows = torch.arange(images).numpy()
+            parts.append(Images(pixels=pixels, labels=labels, rows=rows, classes=names, skipped={}, note=""))
+        return parts[0], parts[1]
 
     def _load_fixed(self) -> None:
         """A few batches of noise, ready on the device: what is left is the cost of computing."""
@@ -123,7 +150,8 @@ class Resnet(Workload):
                 stem=str(given["stem"]),
                 width=int(given["width"]),
             )
-        if self.fast:
+        # Not where nothing is trained: products with nought take less power than those of a trained network.
+        if self.fast and self.setting.knobs.get("task") != "inference":
             net.begin_as_identity()
         return net.to(self.setting.dtype)
 
@@ -132,7 +160,12 @@ class Resnet(Workload):
         fused = self.setting.device.type == "cuda" and self.setting.knobs["precision"] != "fp16"
         how: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
         if self.fast:
-            self._mean = Averaged(model, half_life=HALF_LIFE * self.steps, every=AVERAGE_EVERY)
+            self._mean = Averaged(
+                model,
+                half_life=HALF_LIFE * self._moves(),
+                # In a short epoch more often: what is evaluated after it must have been looked at.
+                every=min(AVERAGE_EVERY, self._moves()),
+            )
         optimizer = torch.optim.SGD(
             self._groups(model), lr=self.rate, momentum=0.9, nesterov=self.fast, **how
         )
@@ -190,13 +223,19 @@ class Resnet(Workload):
             self._mean.step(step)
 
     def _schedule(self, optimizer: torch.optim.Optimizer, *, step: int) -> None:
-        progress = step * self.accumulate / (self.epochs * self.steps)
+        progress = step / (self.epochs * self._moves())
         share = schedule.triangle(progress) if self.fast else schedule.stairs(progress)
         for group in optimizer.param_groups:
             group["lr"] = self.rate * share
 
-    def _whole(self, count: int) -> int:
-        """Batches of an epoch without the last, smaller one."""
+    def _moves(self) -> int:
+        """Steps of the optimizer in an epoch: what is left over at its end makes one of its own."""
+        return -(-self.steps // self.accumulate)
+
+    def _batches_of(self, count: int) -> int:
+        """Batches of an epoch; the fast recipe leaves the last one out if it is smaller."""
+        if not self.fast:
+            return -(-count // self.batch_size)
         if count < self.batch_size:
             raise InputError(
                 f"batch_size = {self.batch_size} is more than the {count} training pictures",
@@ -229,11 +268,12 @@ class Resnet(Workload):
 
     def _logits(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = model(x)
-        return logits + model(x.flip(3)) if self.setting.parameters["evaluate_mirrored"] else logits
+        return (logits + model(x.flip(3))) / 2 if self.setting.parameters["evaluate_mirrored"] else logits
 
     def _held_out(self, source: Source) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Batches all of one size, so that compiled code is made once: the last is filled up, and says so."""
-        count, size = len(source), self.batch_size
+        count = len(source)
+        size = min(count, self.batch_size)
         padded = torch.arange(-(-count // size) * size)
         known = (padded < count).to(self.setting.device)
         for batch in source.batches(padded % count, size):
@@ -245,6 +285,20 @@ class Resnet(Workload):
             for step in range(self.steps):
                 self._logits(model, self.fixed[step % FIXED][0])
             return self.steps * self.batch_size
-        for x, _, _ in self._held_out(self.val):
-            self._logits(model, x)
+        # Not filled up: what is asked is the cost of these pictures and of no others.
+        for batch in self.val.batches(torch.arange(len(self.val)), self.batch_size):
+            self._logits(model, self._normal(middle(batch.pictures[batch.rows], self.size)))
         return len(self.val)
+
+
+def _tenths(what: str, say: Callable[[str], None]) -> image_cache.Progress:
+    """Says how far it is, each time that another tenth is done."""
+    said = -1
+
+    def tell(done: int, of: int) -> None:
+        nonlocal said
+        if (tenth := TOLD * done // of) > said:
+            said = tenth
+            say(f"{what}: {done:,} of {of:,} images")
+
+    return tell

@@ -19,5 +19,7 @@ def triangle(progress: float, *, top: float = 0.2, first: float = 0.1, last: flo
 def picture_size(progress: float, *, full: int) -> int:
     """Small pictures first: from four sevenths of the side to all of it at two thirds of the training."""
     least = round(full * 4 / 7 / 32) * 32
-    share = min(1.0, 1.5 * progress)
+    share = 1.5 * progress
+    if share >= 1.0:
+        return full  # which need not be a multiple
     return min(full, round((least + share * (full - least)) / 32) * 32)

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from joulelab.records.parameter import Scalar
     from joulelab.workloads.recipe import Recipe
+
+
+def _unheard(words: str) -> None:
+    del words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,7 @@ class Setting:
     dtype: torch.dtype = torch.float32  # of weights and inputs
     rank: int = 0
     ranks: int = 1
+    say: Callable[[str], None] = _unheard  # to whoever waits for the trial, and to its log
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Workload:
     recipe: ClassVar[Recipe]  # plug-ins say it here; the built-in ones in workloads/__init__.py
     metrics: ClassVar[tuple[str, ...]] = ()  # the names that every `Step.metrics` holds
     clip: float = 0.0  # the most that the norm of all gradients may be; 0 does not limit it
+    notes: tuple[str, ...] = ()  # what a reader of the figures must know of the data, once it is loaded
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting

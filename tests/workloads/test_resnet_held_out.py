@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every held-out picture counts once, whatever fills a batch; when that is looked at, and what it stops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from joulelab.workloads.picture_augment import MEAN, STD
+from joulelab.workloads.resnet import Resnet
+from tests.workloads.resnet_parts import loaded, repeat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more of them sum in another order
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("drawn")
+
+
+def direct(made: Resnet, model: nn.Module, *, mirrored: bool) -> dict[str, float]:
+    """Figures of one pass over all held-out pictures, one after the other."""
+    loss, first, five = 0.0, 0, 0
+    pixels, labels = made.val._table, made.val.labels
+    room = (pixels.shape[1] - made.size) // 2
+    for row in made.val._rows.tolist():
+        one = pixels[row, room : room + made.size, room : room + made.size].double() / 255
+        x = ((one - torch.tensor(MEAN)) / torch.tensor(STD)).permute(2, 0, 1)[None].float()
+        logits = (model(x) + model(x.flip(-1))) / 2 if mirrored else model(x)
+        loss += float(functional.cross_entropy(logits, labels[row : row + 1]))
+        ranked = logits[0].argsort(descending=True).tolist()
+        first += ranked[0] == int(labels[row])
+        five += int(labels[row]) in ranked[:5]
+    count = len(made.val)
+    return {"val_loss": loss / count, "val_accuracy": first / count, "val_top5": five / count}
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize(("batch_size", "size"), [(32, 8), (7, 8), (50, 8), (64, 8), (16, 66)])
+def test_every_held_out_picture_counts_once(
+    data: Path,
+    batch_size: int,
+    size: int,
+    mirrored: bool,  # noqa: FBT001
+) -> None:
+    more: dict[str, Any] = {"classes": 10, "images": 200, "batch_size": batch_size, "image_size": size}
+    made = loaded(data, evaluate_mirrored=mirrored, **more)
+    assert len(made.val) == 50
+    torch.manual_seed(0)
+    model = made.model().eval()
+    with torch.no_grad():
+        assert made.evaluate(model) == pytest.approx(direct(made, model, mirrored=mirrored), rel=1e-4)
+
+
+def test_batches_of_an_evaluation_are_alike_and_not_larger_than_they_need(data: Path) -> None:
+    for batch_size, shapes in ((7, [7] * 8), (50, [50]), (512, [50])):
+        made = loaded(data, classes=10, images=200, batch_size=batch_size)
+        found = list(made._held_out(made.val))
+        assert [len(x) for x, _, _ in found] == shapes
+        assert sum(int(known.sum()) for _, _, known in found) == 50
+
+
+def test_fewer_than_five_classes_have_a_top_five_of_all(data: Path) -> None:
+    done, _ = repeat(data, epochs=1, images=32)
+    assert done.metrics["val_top5"] == 1.0
+
+
+def test_while_its_rates_are_high_the_fast_recipe_does_not_look(data: Path) -> None:
+    for recipe, looked in (("fast", [3, 4, 5]), ("imagenet", [1, 2, 3, 4, 5])):
+        _, lines = repeat(data, recipe=recipe, epochs=5, images=32)
+        assert [line["epoch"] for line in lines if "val_accuracy" in line] == looked
+
+
+@pytest.mark.parametrize("recipe", ["imagenet", "fast"])
+def test_a_target_ends_the_training(data: Path, recipe: str) -> None:
+    more: dict[str, Any] = {"recipe": recipe, "epochs": 6, "images": 64}
+    done, lines = repeat(data, target="val_accuracy >= 0.1", **more)
+    assert (done.reached, done.valid, done.target) == (True, True, "val_accuracy >= 0.1")
+    first = 3 if recipe == "fast" else 1
+    assert done.epochs == len(lines) == first, "at the first evaluation"
+    done, _ = repeat(data, target="val_loss <= -1", **more)
+    assert (done.reached, done.valid, done.epochs) == (False, True, 6)
+
+
+def test_inference_is_one_pass_over_the_held_out_pictures(data: Path) -> None:
+    seen: list[int] = []
+
+    class Noted(Resnet):
+        def _logits(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+            assert not model.training
+            seen.append(len(x))
+            return super()._logits(model, x)
+
+    more: dict[str, Any] = {"classes": 10, "images": 200, "task": "inference", "epochs": 3}
+    done, _ = repeat(data, workload=Noted, **more)
+    assert (done.task, done.samples, done.epochs, done.valid) == ("inference", 150, 3, True)
+    assert seen == [32, 18] * 3, "none is looked at twice to fill a batch up"
+
+
+def test_what_is_not_trained_does_not_begin_as_nought(data: Path) -> None:
+    for task, empty in (("train", True), ("inference", False)):
+        model = loaded(data, recipe="fast", task=task).model()
+        assert bool((model.layer1[0].bn2.weight == 0).all()) == empty  # type: ignore[union-attr, index]
+
+
+def test_noise_on_the_device_is_trained_on_and_not_evaluated(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"data": "device", "image_size": 32, "images": 100}
+    for recipe in ("imagenet", "fast"):
+        done, _ = repeat(tmp_path, recipe=recipe, **more)
+        assert done.valid
+        assert (done.samples, set(done.metrics)) == (2 * 96, {"loss"})
+    done, _ = repeat(tmp_path, task="inference", **more)
+    assert done.samples == 2 * 96
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
