@@ -204,5 +204,5 @@ def test_a_device_from_a_file_beside_the_study(tmp_path: Path) -> None:
     text = 'workload = "nt3"\ndevices = ["fake:card.json", "estimate"]'
     study = parse_study(text, path=tmp_path / "mine.toml")
     assert study.devices == (f"fake:{tmp_path.resolve()}/card.json", "estimate")
-    with pytest.raises(InputError, match="cannot read 'elsewhere.csv'"):
+    with pytest.raises(InputError, match=r"cannot read 'elsewhere.csv'"):
         parse_study(text.replace("estimate", "replay:elsewhere.csv"), path=tmp_path / "mine.toml")
