@@ -106,8 +106,9 @@ def notes(rows: Sequence[Row], *, left_out: int) -> list[str]:
     if any(half is not None for _, half in changes):
         ns = sorted({row[name] for row in rows for name in ("n", "n_reference") if row[name]})
         lines.append(
-            f"intervals: from the spread of {' or '.join(map(str, ns))} repeats on either side (Welch); one "
-            "that holds zero shows no difference. What the meter gets wrong for all trials alike cancels out"
+            f"intervals: from the spread of {' or '.join(map(str, ns))} repeats a side (Welch); one that "
+            "holds zero shows no difference. What the meter gets wrong for all trials alike cancels out; "
+            "other work on the machine during one trial is in its change, and in no interval"
         )
     if any(found is not None and half is None for found, half in changes):
         lines.append("one repeat tells no spread, so there is no interval: `repeats = 3` gives one")
