@@ -205,6 +205,21 @@ def test_a_file_changed_while_it_is_parsed_is_not_kept(csv: Path, monkeypatch: p
     assert entries(csv.parent / cache_folder.BESIDE) == []
 
 
+def test_what_a_killed_builder_left_is_removed_by_a_later_one(csv: Path) -> None:
+    cache.read(csv)
+    (entry,) = entries(csv.parent / cache_folder.BESIDE)
+    where = entry.name.split(".")[-3]
+    old, new, other = (entry.with_name(f"{name}.part") for name in (f"{where}.old", f"{where}.new", "x.old"))
+    for part in (old, new, other):
+        part.write_bytes(b"half")
+    for part in (old, other):
+        os.utime(part, (1, 1))
+    entry.unlink()
+    cache.read(csv)
+    # One may be being written at this moment, and one is of another table.
+    assert leftovers(entry.parent) == sorted([new, other])
+
+
 def test_what_the_parser_refuses_is_refused_and_not_kept(csv: Path) -> None:
     csv.write_bytes(b"1,x\n")
     for _ in range(2):

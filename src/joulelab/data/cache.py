@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 VERSION = 1
 # File systems date a change to the tick of a clock: within one, two changes look like one.
 _TICK_NS = 20_000_000
+# A builder that has not touched his file for so long was killed.
+_ABANDONED_S = 3600.0
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -81,6 +83,7 @@ def _cached(path: Path, asked: dict[str, Any], parse: Callable[[], Labelled]) ->
         found = cache_file.read(folder / name, key=key)
         if found is not None:
             return found
+        _sweep(folder, where)
         table = parse()
         # If the file changed before it was opened, the table is not of what the key says.
         if _key(path, asked) != key:
@@ -140,6 +143,15 @@ def _alone(lock: Path, *, changed_ns: int) -> Iterator[None]:
         if 0 <= os.fstat(held.fileno()).st_mtime_ns - changed_ns < _TICK_NS:
             time.sleep(_TICK_NS / 1e9)
         yield
+
+
+def _sweep(folder: Path, where: str) -> None:
+    """Remove what builders of this table left that were killed, by the clock of the file system."""
+    with contextlib.suppress(OSError):
+        now_s = (folder / f"{where}.lock").stat().st_mtime
+        for part in folder.glob(f"{where}.*.part"):
+            if now_s - part.stat().st_mtime > _ABANDONED_S:
+                part.unlink(missing_ok=True)
 
 
 def _publish(part: Path, entry: Path, table: Labelled, *, key: dict[str, Any]) -> None:
