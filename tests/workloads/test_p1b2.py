@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -98,6 +99,48 @@ def test_decay_acts_on_the_hidden_kernels_alone(data: Path) -> None:
     assert {group["alpha"] for group in optimizer.param_groups} == {0.9}
     assert {group["eps"] for group in optimizer.param_groups} == {1e-8}
     assert sum(p.numel() for group in optimizer.param_groups for p in group["params"]) == parameters(model)
+
+
+def test_two_steps_are_those_of_the_formulas_written_out(data: Path) -> None:
+    loaded = workload(data)
+    loaded.load()
+    model = loaded.model().double()
+    optimizer = loaded.optimizer(model)
+    assert isinstance(model, Network)
+    layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    weights = [layer.weight.detach().numpy().T.copy() for layer in layers]
+    biases = [layer.bias.detach().numpy().copy() for layer in layers]
+    squares = [np.zeros_like(a) for a in (*weights, *biases)]
+    for first in (0, 60):
+        x, y = loaded.train_x[first : first + 60].double(), loaded.train_y[first : first + 60]
+        optimizer.zero_grad()
+        step = loaded.loss(model, (x, y))
+        step.loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+        out = [x.numpy()]
+        for weight, bias in zip(weights, biases, strict=True):
+            out.append(1 / (1 + np.exp(-(out[-1] @ weight + bias))))
+        given, mine = out[-1], (np.arange(60), y.numpy())
+        entropy = -np.log(given[mine] / given.sum(1)).mean()
+        penalty = sum((a**2).sum() for a in (*out[1:-1], *weights[:-1]))
+        assert float(step.loss.detach()) == pytest.approx(entropy + 1e-5 * penalty, rel=1e-9)
+
+        slope = given * (1 - given) / given.sum(1, keepdims=True)
+        slope[mine] -= 1 - given[mine]
+        slope /= 60
+        kernels: list[Any] = []
+        others: list[Any] = []
+        for k in (3, 2, 1, 0):
+            kernels.insert(0, out[k].T @ slope + (2e-5 * weights[k] if k < 3 else 0))
+            others.insert(0, slope.sum(0))
+            slope = (slope @ weights[k].T + 2e-5 * out[k]) * out[k] * (1 - out[k])
+        for value, mean, gradient in zip((*weights, *biases), squares, (*kernels, *others), strict=True):
+            mean[:] = 0.9 * mean + 0.1 * gradient**2
+            value[...] = value - 0.001 * gradient / (np.sqrt(mean) + 1e-8)
+    for layer, weight, bias in zip(layers, weights, biases, strict=True):
+        assert np.allclose(layer.weight.detach().numpy().T, weight, rtol=0, atol=1e-9)
+        assert np.allclose(layer.bias.detach().numpy(), bias, rtol=0, atol=1e-9)
 
 
 def test_it_learns_nine_kinds_and_misses_the_tenth(data: Path) -> None:
