@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import fcntl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from joulelab.data import cache, cache_folder, detection, detection_cache
 from joulelab.data.tiling import Cut
+from joulelab.errors import InputError
 from tests.data import detection_parts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -52,6 +50,15 @@ def test_clear_takes_all_but_what_is_being_built(folder: Path) -> None:
     assert size > 14
     assert sorted(path.name for path in here.iterdir()) == [f"{busy.stem}.1.part", busy.name]
     assert cache.read(folder / "a.csv").tolist() == [[1, 2]]
+
+
+def test_a_folder_that_cannot_be_written_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *, missing_ok: bool) -> None:
+        raise OSError(30, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(InputError, match=r"cannot be removed: Read-only file system(.|\n)*as its owner"):
+        cache_folder.clear([folder / cache_folder.BESIDE])
 
 
 def test_tiles_of_pictures_are_listed_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from joulelab.data import cache_file, detection_cache
+from joulelab.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,31 +87,44 @@ def clear(folders: Iterable[Path]) -> tuple[int, int]:
     """
     files = size = 0
     for folder in folders:
-        for path in sorted(folder.glob("*.npy")):
-            size += path.stat().st_size
-            path.unlink(missing_ok=True)
-            files += 1
-        for tiles in sorted(folder.glob(f"*{detection_cache.SUFFIX}")):
-            with detection_cache.lock_of(tiles).open("a") as held:
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    continue
-                inside = [file for file in tiles.iterdir() if file != detection_cache.lock_of(tiles)]
-                size += sum(file.stat().st_size for file in inside)
-                files += len(inside)
-                shutil.rmtree(tiles, ignore_errors=True)
-        for lock in sorted(folder.glob("*.lock")):
-            with lock.open("a") as held:
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    continue
-                for path in folder.glob(f"{lock.stem}.*.part"):
-                    size += path.stat().st_size
-                    path.unlink(missing_ok=True)
-                    files += 1
-                lock.unlink(missing_ok=True)
+        try:
+            removed = _clear(folder)
+        except OSError as error:
+            raise InputError(
+                f"{folder}: what is kept there cannot be removed: {error.strerror or error}",
+                cure="do it as its owner, where the folder can be written",
+            ) from error
+        files, size = files + removed[0], size + removed[1]
+    return files, size
+
+
+def _clear(folder: Path) -> tuple[int, int]:
+    files = size = 0
+    for path in sorted(folder.glob("*.npy")):
+        size += path.stat().st_size
+        path.unlink(missing_ok=True)
+        files += 1
+    for tiles in sorted(folder.glob(f"*{detection_cache.SUFFIX}")):
+        with detection_cache.lock_of(tiles).open("a") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            inside = [file for file in tiles.iterdir() if file != detection_cache.lock_of(tiles)]
+            size += sum(file.stat().st_size for file in inside)
+            files += len(inside)
+            shutil.rmtree(tiles, ignore_errors=True)
+    for lock in sorted(folder.glob("*.lock")):
+        with lock.open("a") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            for path in folder.glob(f"{lock.stem}.*.part"):
+                size += path.stat().st_size
+                path.unlink(missing_ok=True)
+                files += 1
+            lock.unlink(missing_ok=True)
     return files, size
 
 
