@@ -60,3 +60,13 @@ def test_a_mutation_weighs_more_in_the_driver_genes_of_its_kind(files: list[Path
     # Every kind has genes that are hit ten per cent more often than in the others, and not many.
     for kind in range(10):
         assert 3 <= int((hit[kind] - usual > 0.1).sum()) <= 40
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_how_many_mutations_a_kind_has_is_the_same_for_every_seed(seed: int) -> None:
+    lines = generate_p1b2.lines("P1B2.test.csv", scale=1.0, seed=seed)
+    next(lines)
+    rows = [next(lines).rstrip().split(b",", 2) for _ in range(100)]
+    assert {kind for _, kind, _ in rows} == {b"BRCA"}
+    hit = [len(cells) // 2 + 1 - cells.count(b"0") for *_, cells in rows]
+    assert 48 < np.median(hit) < 78  # about 60, of a log-normal number with a deviation of 0.8
