@@ -129,7 +129,7 @@ class Case:
 def case(asked: Case, meter: Any, torch: Any) -> dict[str, Any]:  # noqa: PLR0915  both sides share the same network
     """Both sides in turn."""
     from joulelab.records import plugin
-    from joulelab.train.job import Job
+    from joulelab.train.job import Job, shaped
     from joulelab.train.loop import run_repeat
     from joulelab.train.precision import PRECISIONS as PARTS
     from joulelab.train.precision import precision as make_precision
@@ -150,8 +150,12 @@ def case(asked: Case, meter: Any, torch: Any) -> dict[str, Any]:  # noqa: PLR091
     fill(asked.name, source, torch, asked.scale)
     torch.manual_seed(0)
     net = source.model()
-    if asked.compiled:
-        net.compile(dynamic=False)  # as the knob does
+    knobs["compile"] = "off"  # done here, once for both sides
+    net = shaped(
+        net,
+        knobs={"compile": "on" if asked.compiled else "off"},
+        precision=make_precision(asked.precision, device=device),
+    )
     own = vars(base(setting)).keys()
     drawn = {key: value for key, value in vars(source).items() if key not in own}
 

@@ -8,7 +8,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING
 
-from joulelab.meter.synchronize import synchronize
+from joulelab.meter.synchronize import Waiter
 
 if TYPE_CHECKING:
     import pytest
@@ -28,17 +28,17 @@ def _torch(monkeypatch: pytest.MonkeyPatch, **backends: object) -> list[str]:
 
 def test_only_what_is_in_use_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = _torch(monkeypatch, cuda=True, xpu=False)
-    synchronize()
+    Waiter()()
     assert calls == ["cuda"]
 
 
 def test_a_torch_that_is_half_imported_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
-    synchronize()
+    Waiter()()
     half = ModuleType("torch")
     half.cuda = ModuleType("torch.cuda")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", half)
-    synchronize()
+    Waiter()()
 
 
 def test_mps_is_waited_for_once_it_holds_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,17 +51,30 @@ def test_mps_is_waited_for_once_it_holds_memory(monkeypatch: pytest.MonkeyPatch)
     there = SimpleNamespace(is_available=lambda: True)
     torch.backends = SimpleNamespace(mps=there)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", torch)
-    synchronize()
+    Waiter()()
     assert calls == []
     held[0] = 1
-    synchronize()
+    Waiter()()
     assert calls == ["mps"]
 
 
 def test_torch_is_never_imported() -> None:
     code = (
         "import sys; sys.modules['numpy'] = None\n"
-        "from joulelab.meter.synchronize import synchronize\n"
-        "synchronize(); assert 'torch' not in sys.modules"
+        "from joulelab.meter.synchronize import Waiter\n"
+        "Waiter()(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_device_once_found_is_waited_for_and_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = Waiter()
+    wait()  # no torch yet
+    calls = _torch(monkeypatch, cuda=False)
+    wait()
+    assert calls == []
+    calls = _torch(monkeypatch, cuda=True)
+    wait()
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    wait()
+    assert calls == ["cuda", "cuda"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from joulelab.errors import InputError
-from joulelab.meter import synchronize, window
+from joulelab.meter import synchronize
 from joulelab.meter.meter import Meter
 from joulelab.meter.owner import close_all
 from joulelab.meter.session import WHOLE
@@ -113,9 +113,7 @@ def test_an_exception_passes_and_is_flagged(fake: str, out: Path) -> None:
     assert "exception" in records(out)["fails"]["flags"]
 
 
-def test_a_device_in_error_does_not_hide_the_users_exception(
-    fake: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_in_error_does_not_hide_the_users_exception(fake: str) -> None:
     calls = []
 
     def broken() -> None:
@@ -123,9 +121,10 @@ def test_a_device_in_error_does_not_hide_the_users_exception(
         if len(calls) > 1:
             raise RuntimeError("device-side assert")
 
-    monkeypatch.setattr(window, "wait_for_devices", broken)
-    with Meter(devices=[fake]) as meter, pytest.raises(KeyError, match="mine"), meter.window("w"):
-        raise KeyError("mine")
+    with Meter(devices=[fake]) as meter:
+        meter.wait = broken  # type: ignore[assignment]
+        with pytest.raises(KeyError, match="mine"), meter.window("w"):
+            raise KeyError("mine")
     assert len(calls) == 2
 
 
@@ -139,7 +138,7 @@ def test_devices_are_waited_for_before_both_stamps(fake: str, monkeypatch: pytes
 
     with Meter(devices=[fake]) as meter:
         meter.open()
-        monkeypatch.setattr(window, "wait_for_devices", lambda: order.append("wait"))
+        meter.wait = lambda: order.append("wait")  # type: ignore[assignment]
         monkeypatch.setattr(time, "monotonic_ns", stamp)
         with meter.window("w"):
             pass
@@ -149,7 +148,7 @@ def test_devices_are_waited_for_before_both_stamps(fake: str, monkeypatch: pytes
             pass
         assert order == ["stamp", "stamp"]
         monkeypatch.undo()
-    assert vars(window)["wait_for_devices"] is synchronize.synchronize
+        assert isinstance(Meter().wait, synchronize.Waiter)
 
 
 def test_a_window_is_read_after_its_end_and_entered_once_at_a_time(fake: str) -> None:

@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 import torch
 from torch import nn
 
 from joulelab.records.measurement import Measurement
+from joulelab.train import job
 from joulelab.train.fp8 import Fp8Linear
 from joulelab.train.job import Phases, add_up, shaped, shown, told
 from joulelab.train.precision import precision
+from joulelab.workloads import nt3
+from joulelab.workloads.resnet_network import ResNet
 from tests.train.train_parts import FakeMeter
 
 CPU = torch.device("cpu")
@@ -48,6 +56,40 @@ def test_the_network_keeps_its_parameters_in_every_shape() -> None:
     assert all(torch.equal(tensor, given[name]) for name, tensor in model.state_dict().items())
     assert convolution.weight.is_contiguous(memory_format=torch.channels_last)
     assert [type(layer) for layer in dense] == [Fp8Linear, nn.Linear], "ten outputs are no multiple of 16"
+
+
+NETWORKS: dict[str, tuple[dict[str, Any], Callable[[], nn.Module], tuple[int, ...]]] = {
+    "sequential": ({}, lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), (3, 4)),
+    "nt3": ({}, lambda: nt3.network(genes=100, filters=8), (2, 1, 100)),
+    "resnet": ({}, lambda: ResNet(18, classes=3, stem="cifar", width=4), (2, 3, 16, 16)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_a_compiled_network_is_one_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that the compiler passes over runs as well, and every figure would be another setting's."""
+    graphs: list[int] = []
+
+    def counted(graph: Any, inputs: Any) -> Any:
+        graphs.append(sum(node.op in {"call_function", "call_module"} for node in graph.graph.nodes))
+        return graph.forward
+
+    monkeypatch.setitem(job.COMPILE, "on", {"backend": counted})
+    _, make, shape = NETWORKS[name]
+    torch.manual_seed(0)
+    plain = make().eval()
+    model = shaped(copy.deepcopy(plain), knobs={"compile": "on"}, precision=precision("fp32", device=CPU))
+    x = torch.randn(shape)
+    torch.testing.assert_close(model(x), plain(x))
+    assert len(graphs) == 1
+    assert graphs[0] >= sum(not list(module.children()) for module in plain.modules()) - 1
+    assert list(model.state_dict()) == list(plain.state_dict())
+    # A copy, such as an average of the weights, computes with its own.
+    other = copy.deepcopy(model)
+    torch.nn.init.zeros_(next(other.parameters()))
+    assert not torch.allclose(other(x), plain(x))
+    torch._dynamo.reset()
 
 
 def test_a_line_of_progress_prefers_held_out_figures() -> None:

@@ -15,11 +15,12 @@ from joulelab.meter import owner
 from joulelab.meter.figures import asked, measurement_of
 from joulelab.meter.link import Link, connect, say
 from joulelab.meter.runtime import VARIABLE, Runtime
+from joulelab.meter.synchronize import Waiter
 from joulelab.meter.unread import Unread
+from joulelab.meter.window import Window
 
 if TYPE_CHECKING:
     from joulelab.meter.session import Session
-    from joulelab.meter.window import Window
     from joulelab.records.layout import TrialFolder
     from joulelab.records.measurement import Measurement
 
@@ -42,6 +43,7 @@ class Meter:
         self.synchronize = synchronize
         self.link: Link | None = None
         self.unread = Unread()
+        self.wait = Waiter()
         self._runtime: Runtime | None = None
         self._session: Session | None = None
         self._lock = threading.Lock()
@@ -82,8 +84,6 @@ class Meter:
 
     def window(self, name: str, *, synchronize: bool | None = None) -> Window:
         """A window of this meter, to be entered with `with`, or to decorate a function."""
-        from joulelab.meter.window import Window
-
         return Window(self, name, synchronize=self.synchronize if synchronize is None else synchronize)
 
     def device_list(self) -> list[dict[str, Any]]:
@@ -145,6 +145,7 @@ class Meter:
         """In a child process: the connection is the parent's; the first window makes one of its own."""
         self._lock = threading.Lock()
         self.unread = Unread()
+        self.wait = Waiter()  # a device of the parent's must not be touched here
         self._session = None
         if self.link is not None:
             self.link.abandon()

@@ -7,24 +7,44 @@ Finds a torch that is already loaded; never imports it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 BACKENDS = ("cuda", "xpu", "mps")
 
 
-def synchronize() -> None:
-    """Wait for the current device, if one is in use. A build of torch drives one kind of device."""
+class Waiter:
+    """Waits for the current device, if one is in use. A build of torch drives one kind of device.
+
+    Once a device was found in use it is only waited for: after a step of training nothing of what a window
+    does is in the processor's caches any more, so that each look at one more object shows.
+    """
+
+    __slots__ = ("_wait",)
+
+    def __init__(self) -> None:
+        self._wait: Callable[[], object] | None = None
+
+    def __call__(self) -> None:
+        wait = self._wait
+        if wait is None:
+            wait = self._wait = _found()
+        if wait is not None:
+            wait()
+
+
+def _found() -> Callable[[], object] | None:
     torch = sys.modules.get("torch")
     if torch is None:
-        return
+        return None
     for name in BACKENDS:
         backend = getattr(torch, name, None)
         # A torch that is still being imported has no backend yet, or one without these functions.
         if backend is not None and _in_use(name, backend):
-            wait = getattr(backend, "synchronize", None)
+            wait: Callable[[], object] | None = getattr(backend, "synchronize", None)
             if wait is not None:
-                wait()
-                return
+                return wait
+    return None
 
 
 def _in_use(name: str, backend: Any) -> bool:

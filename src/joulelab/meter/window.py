@@ -18,7 +18,6 @@ from joulelab.meter.client import EXCEPTION
 from joulelab.meter.figures import asked
 from joulelab.meter.owner import NUMBERS, meter_for
 from joulelab.meter.ring import END, START
-from joulelab.meter.synchronize import synchronize as wait_for_devices
 
 if TYPE_CHECKING:
     from joulelab.meter.link import Link
@@ -82,7 +81,7 @@ class Window:
         what = START | link.name(self.name) << 8
         above = parent.number if parent is not None and parent.link is link else 0
         if self._synchronize:
-            wait_for_devices()
+            self._meter.wait()
         start_ns = self.start_ns = time.monotonic_ns()
         link.put(what, window=number, parent=above, thread=get_ident(), time_ns=start_ns)
         return self
@@ -102,9 +101,9 @@ class Window:
             # After an exception the device may be in an error state of its own: the user's exception goes
             # first.
             if flags:
-                _wait_quietly()
+                _wait_quietly(self._meter)
             else:
-                wait_for_devices()
+                self._meter.wait()
         end_ns = self.end_ns = time.monotonic_ns()
         link = self.link
         assert link is not None
@@ -230,8 +229,8 @@ def measure(
     return Window(meter_for(out, devices), name, synchronize=synchronize)
 
 
-def _wait_quietly() -> None:
+def _wait_quietly(meter: Meter) -> None:
     try:
-        wait_for_devices()
+        meter.wait()
     except Exception:  # noqa: BLE001 - the user's own exception goes first
         return
