@@ -89,9 +89,11 @@ def each(runs: Sequence[Sequence[A]], work: Callable[[Sequence[A]], B]) -> list[
     """`work` of each run, in threads. All are waited for; the first error in the file's order is raised."""
     if len(runs) < 2:
         return [work(run) for run in runs]
-    with ThreadPoolExecutor(len(runs)) as pool:
-        waiting = [pool.submit(work, run) for run in runs]
-    return [done.result() for done in waiting]
+    with ThreadPoolExecutor(len(runs) - 1) as pool:
+        waiting = [pool.submit(work, run) for run in runs[1:]]
+        # This thread would only wait, and it is on a processor already.
+        first = work(runs[0])
+    return [first, *(done.result() for done in waiting)]
 
 
 def _runs(items: Sequence[A], count: int) -> list[Sequence[A]]:
