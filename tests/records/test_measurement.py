@@ -31,6 +31,12 @@ def test_sums_add_times_energies_and_bounds() -> None:
     assert ONE.energy_j_by_device == {"a": 6.0, "b": 4.0}  # the parts stay as they were
 
 
+def test_sum_adds_them_up() -> None:
+    assert sum([ONE, ONE]) == ONE + ONE
+    with pytest.raises(TypeError):
+        1 + ONE  # type: ignore[operator]
+
+
 def test_sources_are_not_added_up() -> None:
     with pytest.raises(InputError, match=r"'counter' and 'estimated'"):
         ONE + Measurement(time_s=1.0, energy_j=1.0, energy_error_j=0.1, source="estimated")

@@ -55,6 +55,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             flags=tuple(dict.fromkeys(self.flags + other.flags)),
         )
 
+    def __radd__(self, other: object) -> Measurement:
+        # sum() begins with a 0 of its own.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def relative_error(self) -> float:
         """Bound of the error as a share of the energy; infinite where there is no energy."""
         if not self.energy_j or self.energy_error_j is None:
