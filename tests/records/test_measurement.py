@@ -34,7 +34,7 @@ def test_sums_add_times_energies_and_bounds() -> None:
 def test_sum_adds_them_up() -> None:
     assert sum([ONE, ONE]) == ONE + ONE
     with pytest.raises(TypeError):
-        1 + ONE  # type: ignore[operator]
+        1 + ONE
 
 
 def test_sources_are_not_added_up() -> None:
