@@ -11,8 +11,9 @@ the compilation before it, in memory that was touched just before (a virtual mac
 fresh page from its host, a second or two for a gigabyte); peak memory is the process's, less what it had
 before, pages of a mapped file included; wrong counts the values that are not the bits of float() and a cast.
 The floor is to read every byte of the file and to write the array. ours_cached maps what an earlier process
-has kept and adds up every value, for without a look at them nothing is read; in_memory adds up an array that
-is there already. A library that is not installed, or takes longer than `--limit` seconds, is left out.
+has kept and adds up every value, for without a look at them nothing is read (`again`: as in_memory, when this
+process has done so once); in_memory adds up an array that is there already. A library that is not installed,
+or takes longer than `--limit` seconds, is left out.
 """
 
 from __future__ import annotations
@@ -175,6 +176,10 @@ def ours_cached(job: Job) -> Any:
     return found
 
 
+def ours_cached_again(job: Job) -> Any:
+    return ours_cached(job)
+
+
 def in_memory(job: Job) -> Any:
     return ARRAYS[job.path].sum() if job.path in ARRAYS else None
 
@@ -192,9 +197,11 @@ def floor(job: Job) -> Any:
 
 LIBRARIES = (pandas, pandas_chunked, pandas_float32, pandas_pyarrow, dask, polars, pyarrow, loadtxt)
 METHODS: dict[str, Callable[[Job], Any]] = {
-    method.__name__: method for method in (*LIBRARIES, ours_numba, ours_native, ours_cached, in_memory, floor)
+    method.__name__: method
+    for method in (*LIBRARIES, ours_numba, ours_native, ours_cached, ours_cached_again, in_memory, floor)
 }
 PARSE_NOTHING = ("floor", "in_memory")
+SECOND_LOOK = ("in_memory", "ours_cached_again")  # what is measured has been looked at before
 ARRAYS: dict[Path, Any] = {}
 TWO_THREADS = "ours_native_2"
 MOST_TOUCHED = 5 << 30
@@ -230,6 +237,7 @@ def child(method: str, path: Path) -> None:
             read(Job(Path(small.name), 2, threads))
     if method == "in_memory":
         ARRAYS[path] = np.load(path.with_suffix(".npy"))
+    if method in SECOND_LOOK:
         read(Job(path, wanted.shape[1], threads))
     # The libraries take up to ten times the result. What is given back stays warm for about two seconds.
     most = 10 if METHODS[method.removesuffix("_2")] in LIBRARIES else 1.5
@@ -274,7 +282,7 @@ def measure(
 ) -> dict[str, list[dict[str, Any]]]:
     """Every method in turn in every round, so that a busy minute of the machine falls on all of them."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    if "ours_cached" in methods:
+    if {"ours_cached", "ours_cached_again"} & set(methods):
         ask("ours_cached", path, limit_s=limit_s)  # which makes what the others find
     for _ in range(rounds):
         for method in list(methods):
@@ -317,9 +325,10 @@ def table(shape: str, size: int, rows: dict[str, list[dict[str, Any]]]) -> Itera
         line += f"{min(rivals) / own:9.1f}" if rivals else f"{'':9}"
         line += f"{own / middle('floor', 'cpu_s'):9.1f}" if "floor" in rows else ""
         yield line
-    if {"ours_cached", "in_memory"} <= set(rows):
-        ratio = middle("ours_cached", "time_s") / middle("in_memory", "time_s")
-        yield f"ours_cached: mapped and added up in {ratio:.2f} of the time that adding up takes in memory"
+    for method in ("ours_cached", "ours_cached_again"):
+        if {method, "in_memory"} <= set(rows):
+            ratio = middle(method, "time_s") / middle("in_memory", "time_s")
+            yield f"{method}: mapped and added up in {ratio:.2f} of the time that adding up takes in memory"
     if {"ours_native", TWO_THREADS} <= set(rows):
         gain = middle("ours_native", "time_s") / middle(TWO_THREADS, "time_s")
         load = f"a load of {middle(TWO_THREADS, 'load'):.1f} on {os.cpu_count()} cores"
