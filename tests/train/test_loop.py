@@ -242,5 +242,12 @@ def test_waiting_for_a_slow_source_is_counted_and_its_placing_is_not() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_a_compiled_network_learns_the_same() -> None:
+    from torch._dynamo.utils import counters
+    from torch._inductor.async_compile import AsyncCompile
+
+    counters.clear()
     plain, compiled = (run(job(epochs=2, compile=how))[0].metrics for how in ("off", "on"))
     assert compiled == pytest.approx(plain, rel=1e-5)
+    assert counters["stats"]["unique_graphs"] >= 1
+    AsyncCompile.pool().shutdown()  # the compiler would keep its threads
+    AsyncCompile.pool.cache_clear()
