@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # What tools write at the top of the repository while tests run; nothing there belongs to a test.
 TOOLS_WRITE = {".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
-# pytest and hypothesis keep their own state in these; torch's compiler names its cache and says how its kernels
-# are called, and polars, once it is loaded, the settings of its allocator.
+# pytest and hypothesis keep their own state in these; torch's compiler names its cache and the way it calls
+# its kernels, and polars, once it is loaded, the settings of its allocator.
 TOOLS_SET = {
     "PYTEST_CURRENT_TEST",
     "PYTEST_VERSION",
