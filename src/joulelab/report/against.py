@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from joulelab.analysis.against import TYPES, against
 from joulelab.errors import InputError
 from joulelab.report import fit, table
 from joulelab.report.numbers import UNKNOWN, duration, quantity, setting
+from joulelab.report.sheet import Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -51,18 +50,18 @@ def text(
     """A row a trial; trials named in `apart` (no longer in the study's plan) do not enter."""
     inside = [record for record in records if record.folder.path.name not in apart]
     rows = against(inside, reference, lists=lists).to_dicts()
-    out = io.StringIO()
-    console = Console(file=out, width=width or Console().width, no_color=True, highlight=False, emoji=False)
+    sheet = Sheet(width=width)
+    console = sheet.console
     named = ", ".join(f"{name}={setting(value)}" for name, value in reference.items())
-    console.print(f"Against {named}, all else alike: change ± half of its 95 % interval", markup=False)
+    console.print(f"Against {named}, all else alike: change ± half of its 95 % interval")
     console.print()
     shown, narrow = fit.fitted(console, lambda without: _table(rows, without=without), giving=GIVING)
     console.print(shown)
     console.print()
     heads = [" ".join(head.split()) for figure, head in _columns(rows) if figure in narrow]
     for note in [*notes(rows, left_out=len(inside) - len(rows)), *fit.said(heads)]:
-        console.print(note, markup=False)
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+        console.print(note)
+    return sheet.text()
 
 
 def with_table(

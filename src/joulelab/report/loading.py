@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from joulelab.analysis.loading import ORIGINAL, PUBLISHED, loading
 from joulelab.analysis.trials import PHASES
 from joulelab.report.machine import machines
 from joulelab.report.numbers import UNKNOWN, duration, quantity
+from joulelab.report.sheet import Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,28 +26,20 @@ Row = dict[str, Any]
 def text(records: Sequence[TrialRecord], *, width: int = 0) -> str:
     """A table for each group of trials that differ in the loader alone; every cell is time over energy."""
     rows = loading(records).to_dicts()
-    out = io.StringIO()
-    # Settings are people's own texts: brackets in them are no markup.
-    console = Console(
-        file=out,
-        width=width or Console().width,
-        no_color=True,
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
+    sheet = Sheet(width=width)
+    console = sheet.console
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["workload"], row["settings"], row["host"] or UNKNOWN), []).append(row)
     for (workload, settings, host), group in groups.items():
-        console.print(f"{workload} on {host}: {settings}", markup=False)
+        console.print(f"{workload} on {host}: {settings}")
         console.print(_table(group))
         console.print()
     for place in machines(records):
-        console.print(place, markup=False)
+        console.print(place)
     for note in notes(rows):
-        console.print(note, markup=False)
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+        console.print(note)
+    return sheet.text()
 
 
 def to_json(records: Sequence[TrialRecord]) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from joulelab.analysis.order import in_order
@@ -22,9 +21,10 @@ from joulelab.errors import RecordError
 from joulelab.report import caps, fit
 from joulelab.report.machine import machines, model_error
 from joulelab.report.numbers import UNKNOWN, duration, quantity, relative, setting, settings, share
+from joulelab.report.sheet import Sheet
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod
+    from rich.console import Console, JustifyMethod
 
     from joulelab.records.store import TrialRecord
 
@@ -52,21 +52,13 @@ def text(
     """
     inside = [record for record in records if record.folder.path.name not in apart]
     outside = [record for record in records if record.folder.path.name in apart]
-    out = io.StringIO()
-    # Settings are people's own texts: brackets in them are no markup.
-    console = Console(
-        file=out,
-        width=width or Console().width,
-        no_color=True,
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
+    sheet = Sheet(width=width)
+    console = sheet.console
     _print(console, inside, sort=sort, title=title, lists=lists)
     if outside:
         console.print()
         _print(console, outside, sort=sort, title="Not in the study's plan any more")
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+    return sheet.text()
 
 
 def _print(
@@ -82,7 +74,7 @@ def _print(
     if "workload" in varied:
         varied = []  # what is alike in nothing has no settings to compare: the trials' names tell more
     for line in _head(records, rows, title=title):
-        console.print(line, markup=False)
+        console.print(line)
     console.print()
     wide = console.width >= WIDE
     shown, left_out = fit.fitted(
@@ -93,7 +85,7 @@ def _print(
     names = [" ".join(name.replace("/\n", "/").split()) for name in left_out]
     for note in [*notes(records, rows, varied=varied), *fit.said(names)]:
         if note != WAIT or WAIT_HEAD not in left_out:
-            console.print(note, markup=False)
+            console.print(note)
 
 
 def to_json(records: Sequence[TrialRecord], *, sort: str = "") -> str:
