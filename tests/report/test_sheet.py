@@ -23,3 +23,9 @@ def test_cells_of_tables_are_text_too_and_lines_end_where_their_words_do() -> No
     assert "[red]" in sheet.text()
     assert all(line == line.rstrip() for line in sheet.text().splitlines())
     assert "\x1b" not in sheet.text()
+
+
+def test_what_would_change_the_terminal_is_written_out() -> None:
+    sheet = Sheet(width=60)
+    sheet.console.print("a\x1b[31mred\x9b2J")
+    assert sheet.text() == r"a\x1b[31mred\x9b2J"

@@ -82,3 +82,8 @@ def test_a_device_that_is_not_in_the_sum_is_not_shown_as_if_it_were() -> None:
         time_s=1.0, energy_j=5.0, energy_error_j=0.5, energy_j_by_device={"cpu:0": 5.0, "cpu:0:core": 3.0}
     )
     assert "a device that is part of another one is listed, and counted once" in text(part)
+
+
+def test_a_name_stays_on_its_line_and_changes_no_colours() -> None:
+    head = text(COUNTED, title="a\x1b[31m\nb").splitlines()[0]
+    assert head == r"joulelab: a\x1b[31m\nb"

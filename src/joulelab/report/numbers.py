@@ -60,10 +60,15 @@ def share(value: float | None) -> str:
     return UNKNOWN if value is None or not math.isfinite(value) else f"{value * 100:.0f}"
 
 
+def visible(text: str) -> str:
+    """`text` on one line, with what would move a terminal's cursor or change its colours written out."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
 def setting(value: object) -> str:
     """One value of a setting; of a text that is longer than a line, such as a script, its beginning."""
     if isinstance(value, str):
-        line = " ".join(value.split())
+        line = visible(" ".join(value.split()))
         return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
     return UNKNOWN if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -7,6 +7,8 @@ import io
 
 from rich.console import Console
 
+from joulelab.report.numbers import visible
+
 
 class Sheet:
     """Plain text, as wide as the terminal if no `width` is given."""
@@ -24,5 +26,5 @@ class Sheet:
         )
 
     def text(self) -> str:
-        """What was printed, without blanks at the ends of lines."""
-        return "\n".join(line.rstrip() for line in self._out.getvalue().rstrip().splitlines())
+        """What was printed, without blanks at the ends of lines, and without what is not to be seen."""
+        return "\n".join(visible(line.rstrip()) for line in self._out.getvalue().rstrip().splitlines())

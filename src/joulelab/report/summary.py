@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from joulelab.report.numbers import duration, quantity, relative
+from joulelab.report.numbers import duration, quantity, relative, visible
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +43,9 @@ def text(measurement: Measurement, *, title: str = "", folder: Path | None = Non
     if measurement.source == "estimated" and measurement.energy_j is not None:
         lines.append(("note", CURE))
     if folder is not None:
-        lines.append(("record", str(folder)))
+        lines.append(("record", visible(str(folder))))
     width = max(len(name) for name, _ in lines)
-    head = [f"joulelab: {title}"] if title else []
+    head = [f"joulelab: {visible(title)}"] if title else []
     return "\n".join([*head, *(f"  {name:<{width}}  {value}" for name, value in lines)])
 
 
