@@ -8,6 +8,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING
 
+from joulelab.meter.meter import Meter
 from joulelab.meter.synchronize import Waiter
 
 if TYPE_CHECKING:
@@ -78,3 +79,13 @@ def test_a_device_once_found_is_waited_for_and_not_looked_for(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     wait()
     assert calls == ["cuda", "cuda"]
+
+
+def test_a_child_looks_for_its_device_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _torch(monkeypatch, cuda=True)
+    meter = Meter()
+    meter.wait()
+    _torch(monkeypatch, cuda=False)  # as a fork finds it: the parent's device must not be touched there
+    meter.after_fork()
+    meter.wait()
+    assert calls == ["cuda"]

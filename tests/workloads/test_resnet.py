@@ -17,27 +17,16 @@ from joulelab.workloads.resnet import Resnet
 from tests.workloads.resnet_parts import loaded, repeat, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # more of them sum in another order
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("drawn")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("recipe", ["imagenet", "fast"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "fp64"])
-def test_it_trains_through_the_loop(data: Path, recipe: str, precision: str) -> None:
-    done, lines = repeat(data, recipe=recipe, precision=precision, images=136)
+def test_it_trains_through_the_loop(drawn: Path, recipe: str, precision: str) -> None:
+    done, lines = repeat(drawn, recipe=recipe, precision=precision, images=136)
     assert done.valid, done.reason
     assert set(done.metrics) == {"loss", "val_loss", "val_accuracy", "val_top5"}
     assert done.skipped_steps <= (3 if precision == "fp16" else 0), "the scaler's warm-up"
@@ -47,22 +36,22 @@ def test_it_trains_through_the_loop(data: Path, recipe: str, precision: str) -> 
 
 
 @pytest.mark.parametrize("recipe", ["imagenet", "fast"])
-def test_the_seed_decides_the_losses(data: Path, recipe: str) -> None:
-    runs = [repeat(data, recipe=recipe, seed=seed, images=64)[0].metrics for seed in (1, 1, 2)]
+def test_the_seed_decides_the_losses(drawn: Path, recipe: str) -> None:
+    runs = [repeat(drawn, recipe=recipe, seed=seed, images=64)[0].metrics for seed in (1, 1, 2)]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
 
 
 @pytest.mark.parametrize(("recipe", "rate"), [("imagenet", 0.4), ("fast", 0.8)])
-def test_it_learns(data: Path, recipe: str, rate: float) -> None:
+def test_it_learns(drawn: Path, recipe: str, rate: float) -> None:
     more: dict[str, Any] = {"image_size": 16, "images": 512, "width": 8, "epochs": 6}
-    done, lines = repeat(data, recipe=recipe, learning_rate=rate, **more)
+    done, lines = repeat(drawn, recipe=recipe, learning_rate=rate, **more)
     assert done.valid
     assert done.metrics["val_accuracy"] > 0.75, "chance is a quarter"
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"]
 
 
-def test_large_pictures_are_cut_and_grow(data: Path) -> None:
+def test_large_pictures_are_cut_and_grow(drawn: Path) -> None:
     sizes: list[tuple[int, int]] = []
 
     class Noted(Resnet):
@@ -76,18 +65,18 @@ def test_large_pictures_are_cut_and_grow(data: Path) -> None:
 
     looked: list[tuple[int, ...]] = []
     more: dict[str, Any] = {"stem": "imagenet", "image_size": 96, "images": 8, "batch_size": 8, "epochs": 6}
-    done, _ = repeat(data, workload=Noted, recipe="fast", **more)
+    done, _ = repeat(drawn, workload=Noted, recipe="fast", **more)
     assert done.valid
     assert sizes == [(64, 64)] * 3 + [(96, 96)] * 3
     assert set(looked) == {(96, 96)}
     sizes.clear()
-    repeat(data, workload=Noted, recipe="imagenet", **{**more, "epochs": 1})
+    repeat(drawn, workload=Noted, recipe="imagenet", **{**more, "epochs": 1})
     assert sizes == [(96, 96)]
 
 
-def test_what_is_done_to_a_picture(data: Path) -> None:
+def test_what_is_done_to_a_picture(drawn: Path) -> None:
     def draws(**more: Any) -> Shifted | Cropped:
-        made = loaded(data, **more)
+        made = loaded(drawn, **more)
         next(iter(made.batches(1, torch.Generator().manual_seed(0))))
         assert made._draws is not None
         return made._draws
@@ -105,8 +94,8 @@ def test_what_is_done_to_a_picture(data: Path) -> None:
         assert least <= float(area.min()) * 1.001 < least + 0.05
 
 
-def test_a_batch_is_the_pictures_of_the_source_augmented(data: Path) -> None:
-    made = loaded(data, batch_size=20)
+def test_a_batch_is_the_pictures_of_the_source_augmented(drawn: Path) -> None:
+    made = loaded(drawn, batch_size=20)
     given = list(made.batches(1, torch.Generator().manual_seed(3)))
     assert [len(batch.labels) for batch in given] == [20] * 6 + [8]
     rows = torch.cat([batch.rows for batch in given])
@@ -119,7 +108,7 @@ def test_a_batch_is_the_pictures_of_the_source_augmented(data: Path) -> None:
     torch.testing.assert_close(x.double(), wanted, atol=1e-5, rtol=1e-5)
 
 
-def test_streamed_pictures_give_the_same_training(data: Path) -> None:
+def test_streamed_pictures_give_the_same_training(drawn: Path) -> None:
     class Sent(Resnet):
         def load(self) -> None:
             super().load()
@@ -128,24 +117,24 @@ def test_streamed_pictures_give_the_same_training(data: Path) -> None:
                 setattr(self, part, Streamed(here._table, here.labels, device=here.device))
 
     for recipe in ("imagenet", "fast"):
-        here, sent = (repeat(data, workload=kind, recipe=recipe)[0] for kind in (Resnet, Sent))
+        here, sent = (repeat(drawn, workload=kind, recipe=recipe)[0] for kind in (Resnet, Sent))
         assert here.metrics == sent.metrics
 
 
-def test_smoothing_is_in_the_loss_of_one_recipe(data: Path) -> None:
+def test_smoothing_is_in_the_loss_of_one_recipe(drawn: Path) -> None:
     net = nn.Linear(5, 4)
     x, y = torch.randn(3, 5), torch.tensor([0, 3, 1])
     plain = functional.cross_entropy(net(x), y)
     towards_all = -functional.log_softmax(net(x), 1).mean()
     for recipe, wanted in (("imagenet", plain), ("fast", 0.9 * plain + 0.1 * towards_all)):
-        step = Resnet(setting(data, recipe=recipe)).loss(net, (x, y))
+        step = Resnet(setting(drawn, recipe=recipe)).loss(net, (x, y))
         assert step.samples == 3
         torch.testing.assert_close(step.loss, wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_the_loss_of_half_formats_is_in_full(data: Path, dtype: torch.dtype) -> None:
-    made = loaded(data)
+def test_the_loss_of_half_formats_is_in_full(drawn: Path, dtype: torch.dtype) -> None:
+    made = loaded(drawn)
     torch.manual_seed(0)
     model = made.model()
     x, y = made.place(next(iter(made.batches(1, torch.Generator().manual_seed(0)))))
@@ -170,11 +159,11 @@ def rates(made: Resnet, steps: int) -> list[float]:
     return found
 
 
-def test_rates_grow_with_the_batch_and_fall_by_the_recipe(data: Path) -> None:
+def test_rates_grow_with_the_batch_and_fall_by_the_recipe(drawn: Path) -> None:
     # 128 pictures, 32 a batch: 12 steps in 3 epochs, and 0.1 is for 256.
-    found = rates(loaded(data, epochs=3), 12)
+    found = rates(loaded(drawn, epochs=3), 12)
     assert found == pytest.approx([0.1 / 8] * 4 + [0.01 / 8] * 4 + [0.001 / 8] * 4)
-    fast = rates(loaded(data, epochs=10, recipe="fast"), 41)
+    fast = rates(loaded(drawn, epochs=10, recipe="fast"), 41)
     assert max(fast) == pytest.approx(0.1 / 8)
     assert fast.index(max(fast)) == 8, "a fifth of the training"
     assert (fast[0], fast[40]) == pytest.approx((0.01 / 8, 0.001 / 8))
@@ -182,7 +171,7 @@ def test_rates_grow_with_the_batch_and_fall_by_the_recipe(data: Path) -> None:
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3, 8])
 def test_the_schedule_ends_with_the_training_however_many_batches_make_a_step(
-    data: Path, accumulate: int
+    drawn: Path, accumulate: int
 ) -> None:
     seen: list[float] = []
 
@@ -191,22 +180,22 @@ def test_the_schedule_ends_with_the_training_however_many_batches_make_a_step(
             super().on_step_end(model, optimizer, step=step)
             seen.append(optimizer.param_groups[0]["lr"] / self.rate)
 
-    done, _ = repeat(data, workload=Noted, recipe="fast", accumulate=accumulate, epochs=5)
+    done, _ = repeat(drawn, workload=Noted, recipe="fast", accumulate=accumulate, epochs=5)
     assert done.valid
     assert len(seen) == 5 * -(-4 // accumulate)
     assert seen[-1] == pytest.approx(0.01)
     assert min(seen[:-1]) > 0.011, "and not before it"
 
 
-def test_what_decays(data: Path) -> None:
+def test_what_decays(drawn: Path) -> None:
     def groups(**more: Any) -> list[tuple[int, float]]:
-        made = loaded(data, **more)
+        made = loaded(drawn, **more)
         found = made.optimizer(made.model()).param_groups
         assert {group["momentum"] for group in found} == {0.9}
         assert {group["nesterov"] for group in found} == {more.get("recipe") == "fast"}
         return [(sum(p.numel() for p in group["params"]), group["weight_decay"]) for group in found]
 
-    model = loaded(data).model()
+    model = loaded(drawn).model()
     flat = sum(p.numel() for p in model.parameters() if p.ndim < 2)
     total = sum(p.numel() for p in model.parameters())
     assert groups() == [(total, 1e-4)]
@@ -215,18 +204,18 @@ def test_what_decays(data: Path) -> None:
     assert [decay for _, decay in large] == [5e-5, 0.0]
 
 
-def test_under_loss_scaling_no_fused_step_is_asked_for(data: Path) -> None:
+def test_under_loss_scaling_no_fused_step_is_asked_for(drawn: Path) -> None:
     # It advances its momentum on the steps that are to be skipped, until everything is NaN.
     for precision, fused in (("fp16", False), ("bf16", True), ("fp32", True)):
-        made = loaded(data, precision=precision)
+        made = loaded(drawn, precision=precision)
         model = made.model()
         made.setting = replace(made.setting, device=torch.device("cuda"))
         (group,) = made.optimizer(model).param_groups
         assert bool(group["fused"]) == fused, precision
 
 
-def test_the_mean_of_the_weights_is_evaluated_and_taken_off_again(data: Path) -> None:
-    made = loaded(data, recipe="fast", epochs=1)
+def test_the_mean_of_the_weights_is_evaluated_and_taken_off_again(drawn: Path) -> None:
+    made = loaded(drawn, recipe="fast", epochs=1)
     made._epoch = 1
     torch.manual_seed(0)
     model = made.model().eval()
@@ -240,7 +229,7 @@ def test_the_mean_of_the_weights_is_evaluated_and_taken_off_again(data: Path) ->
     assert all(parameter.isnan().all() for parameter in model.parameters())
 
 
-def test_of_a_short_epoch_the_weights_are_looked_at_as_well(data: Path) -> None:
+def test_of_a_short_epoch_the_weights_are_looked_at_as_well(drawn: Path) -> None:
     # Three steps in all, and the mean is taken every fourth: what was evaluated was the network of the start.
     kept: list[torch.Tensor] = []
 
@@ -253,7 +242,7 @@ def test_of_a_short_epoch_the_weights_are_looked_at_as_well(data: Path) -> None:
             kept.append(model.fc.weight.detach().clone())  # type: ignore[union-attr, operator]
             return super().optimizer(model)
 
-    repeat(data, workload=Noted, recipe="fast", batch_size=128, epochs=3)
+    repeat(drawn, workload=Noted, recipe="fast", batch_size=128, epochs=3)
     start, *evaluated = kept
     assert len(evaluated) == 2
     assert all(not torch.equal(start, each) for each in evaluated)

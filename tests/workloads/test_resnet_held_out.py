@@ -15,21 +15,10 @@ from joulelab.workloads.resnet import Resnet
 from tests.workloads.resnet_parts import loaded, repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # more of them sum in another order
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("drawn")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def direct(made: Resnet, model: nn.Module, *, mirrored: bool) -> dict[str, float]:
@@ -52,13 +41,13 @@ def direct(made: Resnet, model: nn.Module, *, mirrored: bool) -> dict[str, float
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize(("batch_size", "size"), [(32, 8), (7, 8), (50, 8), (64, 8), (16, 66)])
 def test_every_held_out_picture_counts_once(
-    data: Path,
+    drawn: Path,
     batch_size: int,
     size: int,
     mirrored: bool,  # noqa: FBT001
 ) -> None:
     more: dict[str, Any] = {"classes": 10, "images": 200, "batch_size": batch_size, "image_size": size}
-    made = loaded(data, evaluate_mirrored=mirrored, **more)
+    made = loaded(drawn, evaluate_mirrored=mirrored, **more)
     assert len(made.val) == 50
     torch.manual_seed(0)
     model = made.model().eval()
@@ -66,37 +55,37 @@ def test_every_held_out_picture_counts_once(
         assert made.evaluate(model) == pytest.approx(direct(made, model, mirrored=mirrored), rel=1e-4)
 
 
-def test_batches_of_an_evaluation_are_alike_and_not_larger_than_they_need(data: Path) -> None:
+def test_batches_of_an_evaluation_are_alike_and_not_larger_than_they_need(drawn: Path) -> None:
     for batch_size, shapes in ((7, [7] * 8), (50, [50]), (512, [50])):
-        made = loaded(data, classes=10, images=200, batch_size=batch_size)
+        made = loaded(drawn, classes=10, images=200, batch_size=batch_size)
         found = list(made._held_out(made.val))
         assert [len(x) for x, _, _ in found] == shapes
         assert sum(int(known.sum()) for _, _, known in found) == 50
 
 
-def test_fewer_than_five_classes_have_a_top_five_of_all(data: Path) -> None:
-    done, _ = repeat(data, epochs=1, images=32)
+def test_fewer_than_five_classes_have_a_top_five_of_all(drawn: Path) -> None:
+    done, _ = repeat(drawn, epochs=1, images=32)
     assert done.metrics["val_top5"] == 1.0
 
 
-def test_while_its_rates_are_high_the_fast_recipe_does_not_look(data: Path) -> None:
+def test_while_its_rates_are_high_the_fast_recipe_does_not_look(drawn: Path) -> None:
     for recipe, looked in (("fast", [3, 4, 5]), ("imagenet", [1, 2, 3, 4, 5])):
-        _, lines = repeat(data, recipe=recipe, epochs=5, images=32)
+        _, lines = repeat(drawn, recipe=recipe, epochs=5, images=32)
         assert [line["epoch"] for line in lines if "val_accuracy" in line] == looked
 
 
 @pytest.mark.parametrize("recipe", ["imagenet", "fast"])
-def test_a_target_ends_the_training(data: Path, recipe: str) -> None:
+def test_a_target_ends_the_training(drawn: Path, recipe: str) -> None:
     more: dict[str, Any] = {"recipe": recipe, "epochs": 6, "images": 64}
-    done, lines = repeat(data, target="val_accuracy >= 0.1", **more)
+    done, lines = repeat(drawn, target="val_accuracy >= 0.1", **more)
     assert (done.reached, done.valid, done.target) == (True, True, "val_accuracy >= 0.1")
     first = 3 if recipe == "fast" else 1
     assert done.epochs == len(lines) == first, "at the first evaluation"
-    done, _ = repeat(data, target="val_loss <= -1", **more)
+    done, _ = repeat(drawn, target="val_loss <= -1", **more)
     assert (done.reached, done.valid, done.epochs) == (False, True, 6)
 
 
-def test_inference_is_one_pass_over_the_held_out_pictures(data: Path) -> None:
+def test_inference_is_one_pass_over_the_held_out_pictures(drawn: Path) -> None:
     seen: list[int] = []
 
     class Noted(Resnet):
@@ -106,14 +95,14 @@ def test_inference_is_one_pass_over_the_held_out_pictures(data: Path) -> None:
             return super()._logits(model, x)
 
     more: dict[str, Any] = {"classes": 10, "images": 200, "task": "inference", "epochs": 3}
-    done, _ = repeat(data, workload=Noted, **more)
+    done, _ = repeat(drawn, workload=Noted, **more)
     assert (done.task, done.samples, done.epochs, done.valid) == ("inference", 150, 3, True)
     assert seen == [32, 18] * 3, "none is looked at twice to fill a batch up"
 
 
-def test_what_is_not_trained_does_not_begin_as_nought(data: Path) -> None:
+def test_what_is_not_trained_does_not_begin_as_nought(drawn: Path) -> None:
     for task, empty in (("train", True), ("inference", False)):
-        model = loaded(data, recipe="fast", task=task).model()
+        model = loaded(drawn, recipe="fast", task=task).model()
         assert bool((model.layer1[0].bn2.weight == 0).all()) == empty  # type: ignore[union-attr, index]
 
 
