@@ -2,13 +2,15 @@
 """The loading studies at the published sizes: seconds and joules of load, train and evaluate by CSV reader.
 
     python benchmarks/loading_energy.py --data DIR --out RUNS [--scale 1] [--p1b3-scale 0.25]
-        [--workloads nt3,p1b2,p1b1,p1b3] [--repeats nt3=3,p1b1=2] [--launcher inline] [--limit 500]
+        [--workloads nt3,p1b2,p1b1,p1b3] [--repeats nt3=3,p1b1=2] [--warmup p1b1=0] [--loaders ours,ours_cached]
+        [--launcher inline] [--limit 500]
 
 Makes the stand-ins side by side (those that `--data` holds already are taken), then runs the studies in
 studies/loading*.toml on them, one trial after the other, each in a process of its own (`--launcher inline`:
 all in this one, which saves the starts). It shows no table: that is `joulelab show RUNS --loading`, on any
 machine. P1B3 has a scale of its own: its files are 1.1 GB, and its training is the longest of the four. No
-study begins after `--limit` seconds.
+study begins after `--limit` seconds. A warm-up reads the files once more, which with pandas may take minutes:
+without one, fill the cache of `ours_cached` first, by a run of that loader alone into another `--out`.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def sized(name: str, *, data: Path, scale: float, given: argparse.Namespace) -> 
     return msgspec.structs.replace(
         study,
         parameters={**study.parameters, "scale": scale, "data": str(data.resolve())},
+        grid={**study.grid, "loader": tuple(given.loaders)} if given.loaders else study.grid,
         repeats=given.repeats.get(name, REPEATS),
+        warmup=given.warmup.get(name, study.warmup),
         launcher=given.launcher,
     )
 
@@ -92,6 +96,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--p1b3-scale", type=float, default=0.25)
     parser.add_argument("--repeats", type=counts, default={}, help=f"by workload; otherwise {REPEATS}")
+    parser.add_argument("--warmup", type=counts, default={}, help="by workload; otherwise the study's")
+    parser.add_argument("--loaders", type=lambda text: text.split(","), help="otherwise the study's")
     parser.add_argument("--launcher", default="local", help="local or inline")
     parser.add_argument("--limit", type=float, default=500.0)
     parser.add_argument("--data", type=Path)
