@@ -47,14 +47,6 @@ def test_a_limit_ends_the_training_behind_the_epoch_in_which_it_is_reached(clock
     assert last == [False, False, True]
 
 
-def test_rows_go_to_the_device_at_once_each_one_once() -> None:
-    generator = torch.Generator().manual_seed(0)
-    batches = list(candle.shuffled(10, 4, generator, torch.device("cpu")))
-    assert [len(rows) for rows in batches] == [4, 4, 2]
-    assert sorted(torch.cat(batches).tolist()) == list(range(10))
-    assert len({rows.untyped_storage().data_ptr() for rows in batches}) == 1, "slices of one tensor"
-
-
 def test_nine_rows_have_no_tenth(tmp_path: Path) -> None:
     candle.enough(tmp_path, 10)
     with pytest.raises(InputError, match="9 rows, of which a tenth"):

@@ -32,6 +32,7 @@ class Knob:
     """A knob knows its legal values without weight, and how to put itself on and back off."""
 
     parameter: ClassVar[Parameter]
+    of_machine: ClassVar[bool] = False  # of several workers on one machine only the first puts it on
     site = Site()
 
     def check(self, value: object, *, where: str = "") -> Scalar:

@@ -28,6 +28,8 @@ FOLLOW_S = 60.0
 class PowerCap(Knob):
     """A cap on every device of one kind that the trial uses. "as-is" touches and opens nothing."""
 
+    of_machine = True
+
     kind: ClassVar[str] = ""
     words: ClassVar[str] = ""
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from joulelab.launch.launcher import Launcher, Stopped
+from joulelab.errors import TrialError
+from joulelab.launch.launcher import Launcher, Stopped, processes
 from joulelab.launch.progress import OnStep, Step, ignore
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ class Inline(Launcher):
 
     def run(self, folder: TrialFolder, *, on_progress: OnStep = ignore, inherit: Sequence[int] = ()) -> int:
         del inherit  # this process holds them itself
+        workers = processes(folder)
+        if workers > 1:
+            raise TrialError(
+                f"workers = {workers}, and launcher 'inline' has one process", cure="launcher = 'local'"
+            )
         # Imported here: it brings the training framework, which planning and watching do without.
         from joulelab.train.worker import run_trial
 

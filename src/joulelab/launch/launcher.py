@@ -6,7 +6,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from joulelab.errors import RecordError
+from joulelab.knobs.sharing import processes_of
 from joulelab.launch.progress import OnStep, ignore
+from joulelab.records import store
+from joulelab.records.trial import TrialSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,3 +38,11 @@ class Launcher(ABC):
         `inherit` holds open files that the process of the trial keeps for its life: locks that say it runs.
         Raises `Stopped` when a signal asked this process to stop and the trial has ended for that reason.
         """
+
+
+def processes(folder: TrialFolder) -> int:
+    """How many processes the trial asks for. Of a spec that cannot be read, the one that will say so."""
+    try:
+        return processes_of(store.read_json(folder.spec, TrialSpec).knobs)
+    except RecordError:
+        return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial in a process of its own on this machine. Whoever waits for it blocks, and costs it nothing."""
+"""A trial in processes of its own on this machine. Whoever waits for it blocks, and costs it nothing."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import selectors
 import subprocess
 import sys
 import sysconfig
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from joulelab.errors import TrialError
-from joulelab.launch.launcher import Launcher, Stopped
+from joulelab.launch.launcher import Launcher, Stopped, processes
 from joulelab.launch.progress import OnStep, ignore, parse_step
 from joulelab.launch.signals import passed_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from joulelab.records.layout import TrialFolder
 
 
 class Local(Launcher):
-    """One worker process a trial, `python -m joulelab.train.worker FOLDER`."""
+    """`python -m joulelab.train.worker FOLDER`, one process a trial; torchrun where it asks for more."""
 
     module = "joulelab.train.worker"
 
@@ -55,12 +56,11 @@ class Local(Launcher):
     ) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                # -P: the current folder is no place to find a module that the standard library also has.
-                [sys.executable, "-P", "-m", self.module, str(folder.path)],
+                self._command(folder),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": import_path()},
+                env={**os.environ, "PYTHONPATH": import_path(), **threads_of(processes(folder), os.environ)},
                 pass_fds=tuple(inherit),
                 # A group of its own: Ctrl-C reaches the worker once, from here.
                 process_group=0,
@@ -69,6 +69,26 @@ class Local(Launcher):
             raise TrialError(
                 f"no worker process could be started: {error.strerror}", cure="free some memory or processes"
             ) from error
+
+    def _command(self, folder: TrialFolder) -> list[str]:
+        workers = processes(folder)
+        # -P: the current folder is no place to find a module that the standard library also has.
+        python = [sys.executable, "-P"]
+        if workers == 1:
+            return [*python, "-m", self.module, str(folder.path)]
+        # A port that nobody uses is found by the one who opens it; each run has a name of its own, by which
+        # its workers find their meter.
+        meeting = ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", f"--rdzv-id={uuid.uuid4().hex[:12]}"]
+        many = ["-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={workers}", *meeting]
+        return [*python, *many, "--no-python", *python, "-m", self.module, str(folder.path)]
+
+
+def threads_of(workers: int, environment: Mapping[str, str]) -> dict[str, str]:
+    """An equal part of the cores for each worker, unless somebody has decided otherwise."""
+    if workers == 1 or "OMP_NUM_THREADS" in environment:
+        return {}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"OMP_NUM_THREADS": str(max(1, cores // workers))}
 
 
 def lines_until_the_end(process: subprocess.Popen[bytes]) -> Iterator[bytes]:

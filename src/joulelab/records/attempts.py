@@ -22,6 +22,7 @@ def written(folder: TrialFolder) -> list[Path]:
         folder.result,
         folder.log,
         folder.failed,
+        folder.ranks,
     )
     return [path for path in paths if path.exists()]
 

@@ -55,6 +55,14 @@ class TrialFolder:
         return self.path / "checkpoint"
 
     @property
+    def ranks(self) -> Path:
+        """What each worker says of itself, where several trained together."""
+        return self.path / "ranks"
+
+    def rank(self, number: int) -> Path:
+        return self.ranks / f"{number:05d}.json"
+
+    @property
     def claim(self) -> Path:
         """Exists while a process runs this trial; holds who that is."""
         return self.path / "running.json"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from joulelab.launch.launcher import Launcher, Stopped
 from joulelab.launch.progress import OnStep, ignore
 from joulelab.launch.turn import turn
-from joulelab.records import claim, store
+from joulelab.records import claim, ranks, store
 from joulelab.records.layout import SCHEMA, TrialFolder
 
 if TYPE_CHECKING:
@@ -49,13 +49,16 @@ def _mark(folder: TrialFolder, *, state: str, exit_code: int) -> None:
     """failed.json where the worker could not write it itself. The record decides, not the exit status."""
     if folder.done.exists() or folder.failed.exists():
         return
-    reason = "stopped on request" if state == "interrupted" else _reason(exit_code, log=folder.log)
+    reason = "stopped on request" if state == "interrupted" else _reason(exit_code, folder=folder)
     store.write_json(
         folder.failed, {"schema": SCHEMA, "state": state, "reason": reason, "exit_code": exit_code}
     )
 
 
-def _reason(exit_code: int, *, log: Path) -> str:
+def _reason(exit_code: int, *, folder: TrialFolder) -> str:
+    log = folder.log
+    if words := ranks.blamed(folder):
+        return words
     if exit_code == -signal.SIGKILL:
         return "killed by SIGKILL, most often because memory ran out: try a smaller batch"
     if exit_code < 0:

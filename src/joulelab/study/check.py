@@ -13,6 +13,7 @@ from joulelab.hardware import DEVICES
 from joulelab.hardware.find import find
 from joulelab.knobs import KNOBS, target
 from joulelab.knobs.knob import Knob, Site
+from joulelab.knobs.sharing import check_shared
 from joulelab.launch import LAUNCHERS
 from joulelab.launch.launcher import Launcher
 from joulelab.records import plugin
@@ -82,17 +83,18 @@ def recipe_of(workload: str, *, where: str = "") -> Recipe:
 
 def knob_of(name: str, recipe: Recipe, *, where: str = "") -> Knob:
     """The knob by name, if this recipe listens to it; a plug-in knob may also act by itself."""
-    if name not in recipe.knobs and name in KNOBS:
+    listens = recipe.listens()
+    if name not in listens and name in KNOBS:
         raise InputError(
             f"{at(where)}this workload does not listen to the knob '{name}'",
-            cure=f"legal: {', '.join(sorted(recipe.knobs)) or 'none'}",
+            cure=f"legal: {', '.join(sorted(listens)) or 'none'}",
         )
-    if name not in recipe.knobs and ":" not in name:
-        raise unknown("knob", name, recipe.knobs, where=where)
+    if name not in listens and ":" not in name:
+        raise unknown("knob", name, listens, where=where)
     target = load_part(KNOBS, name, what="knob", where=where)
     if not (isinstance(target, type) and issubclass(target, Knob)):
         raise InputError(f"{at(where)}'{name}' is not a knob", cure="derive it from knobs.knob.Knob")
-    if name not in recipe.knobs and target.applied is Knob.applied:
+    if name not in listens and target.applied is Knob.applied:
         raise InputError(
             f"{at(where)}the knob '{name}' would change nothing: this workload does not read it, and it does "
             "not act by itself",
@@ -105,7 +107,9 @@ def check_knob(name: str, recipe: Recipe, value: object, *, where: str = "") -> 
     """`value` as the knob takes it, and as this recipe can answer it."""
     checked = knob_of(name, recipe, where=where).check(value, where=where)
     if why := recipe.refused.get(name, {}).get(str(checked)):
-        raise InputError(f"{at(where)}{name} = '{checked}': {why}", cure=f"{name} = '{recipe.knobs[name]}'")
+        raise InputError(
+            f"{at(where)}{name} = '{checked}': {why}", cure=f"{name} = '{recipe.listens()[name]}'"
+        )
     if name == "target" and recipe.figures:
         asked = target.parse(str(checked))
         if asked is not None and asked.figure not in recipe.figures:
@@ -202,6 +206,7 @@ def checked(spec: TrialSpec) -> TrialSpec:
     REPEATS.check(spec.repeats)
     WARMUP.check(spec.warmup)
     SEED.check(spec.seed)
+    check_shared({**recipe_of(spec.workload).listens(), **knobs})
     return msgspec.structs.replace(
         spec, parameters=parameters, knobs=knobs, devices=check_devices(spec.devices)
     )

@@ -7,6 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from joulelab.errors import RecordError
+from joulelab.knobs.sharing import check_shared
 from joulelab.records import store
 from joulelab.records.layout import StudyFolder, TrialFolder
 from joulelab.records.trial import TrialSpec
@@ -20,16 +21,18 @@ if TYPE_CHECKING:
 
 def plan(study: Study) -> list[TrialSpec]:
     """Every trial of the study: the product of the grid's lists, the last written varies fastest."""
-    listened = recipe_of(study.workload).knobs
+    listened = recipe_of(study.workload).listens()
     parameter_names = {p.name for p in recipe_of(study.workload).parameters} - set(listened)
     specs = []
     for values in itertools.product(*study.grid.values()):
         point = dict(zip(study.grid, values, strict=True))
+        knobs = study.knobs | {n: v for n, v in point.items() if n not in parameter_names}
+        check_shared({**recipe_of(study.workload).listens(), **knobs})
         specs.append(
             TrialSpec(
                 workload=study.workload,
                 parameters=study.parameters | {n: v for n, v in point.items() if n in parameter_names},
-                knobs=study.knobs | {n: v for n, v in point.items() if n not in parameter_names},
+                knobs=knobs,
                 repeats=study.repeats,
                 warmup=study.warmup,
                 seed=study.seed,

@@ -270,7 +270,7 @@ class _File(StudyTable):
         recipe = recipe_of(str(self.table["workload"]))
         if self.is_parameter(key):
             return recipe.parameter(key, where=where).check
-        if key not in recipe.knobs and ":" not in key:
-            legal = [*recipe.knobs, *(p.name for p in recipe.parameters)]
+        if key not in recipe.listens() and ":" not in key:
+            legal = [*recipe.listens(), *(p.name for p in recipe.parameters)]
             raise unknown("knob or parameter", key, legal, where=where)
         return partial(check_knob, key, recipe)

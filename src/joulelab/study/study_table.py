@@ -90,8 +90,8 @@ class StudyTable:
                 table[name] = from_text(plain[name], text)
                 continue
             parameters = {p.name: p for p in recipe.parameters}
-            if name not in parameters and name not in recipe.knobs and ":" not in name:
-                raise unknown("name", name, [*parameters, *recipe.knobs, *plain], where=where)
+            if name not in parameters and name not in recipe.listens() and ":" not in name:
+                raise unknown("name", name, [*parameters, *recipe.listens(), *plain], where=where)
             kind = "parameters" if self.is_parameter(name) else "knobs"
             declared = parameters[name] if kind == "parameters" else knob_of(name, recipe).parameter
             self.sub_table(kind)  # it is a table, or refused
@@ -108,4 +108,4 @@ class StudyTable:
 
     def is_parameter(self, key: str) -> bool:
         recipe = recipe_of(str(self.table["workload"]))
-        return key not in recipe.knobs and key in {p.name for p in recipe.parameters}
+        return key not in recipe.listens() and key in {p.name for p in recipe.parameters}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -13,6 +13,7 @@ import torch
 
 from joulelab.errors import InputError
 from joulelab.records.measurement import Measurement
+from joulelab.train.ranks import Ranks
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -60,6 +61,7 @@ class Job:
     index: int  # from 1, warm-ups included
     of: int
     warmup: bool
+    ranks: Ranks = field(default_factory=Ranks)
 
     def place(self) -> dict[str, Any]:
         """What every line of progress says."""
@@ -127,7 +129,7 @@ def add_up(measurements: Sequence[Measurement]) -> Measurement:
                 energy_j=None,
                 energy_error_j=None,
                 source=measurements[0].source,
-                flags=("the source of the energy changed between its windows",),
+                flags=("its windows have energies from different sources, which make no sum",),
             )
     return total
 

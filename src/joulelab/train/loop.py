@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,7 @@ from joulelab.knobs.target import parse as parse_target
 from joulelab.records.trial import Repeat
 from joulelab.train.job import Phases, noted, shaped, shown, told
 from joulelab.train.precision import precision as make_precision
+from joulelab.train.scaling import optimizer_of, orders, rate_of, turns_of, warnings
 from joulelab.train.tape import Tape
 from joulelab.train.waiting import Waiting
 
@@ -27,19 +29,21 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
 ) -> Repeat:
     """Load, train, evaluate. `on_epoch` is given the line for metrics.jsonl, `on_progress` what to show."""
     torch.manual_seed(job.seed)
+    ranks, knobs = job.ranks, job.setting.knobs
     # The order of the samples has a generator of its own: dropout in a model must not change what it is
     # shown.
-    order = torch.Generator().manual_seed(job.seed)
-    workload = job.workload(job.setting)
-    knobs = job.setting.knobs
+    order, *others = orders(knobs, seed=job.seed, rank=ranks.rank)
+    workload = job.workload(replace(job.setting, others=tuple(others)))
     target = parse_target(str(knobs.get("target", "")))
     precision = make_precision(
         job.precision,
         device=job.setting.device,
-        accumulate=int(knobs.get("accumulate", 1)),
+        accumulate=int(knobs.get("accumulate", 1)) * turns_of(knobs),
         clip=workload.clip,
     )
-    tape = Tape(workload.metrics, dtype=precision.dtype)
+    precision.average = ranks.average
+    precision.rate = rate_of(knobs)
+    tape = Tape(workload.metrics, dtype=precision.dtype, ranks=ranks)
     waiting = Waiting()
     phases = Phases(meter)
     here = job.place()
@@ -60,8 +64,13 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         # Making the model belongs to no phase: it is in the total only. Compiling, if asked for, happens when
         # the model is first called, and so within the first epoch.
         model = shaped(workload.model(), knobs=knobs, precision=precision)
-        optimizer = workload.optimizer(model)
+        # One worker or many: after this a backward pass leaves the mean of all workers' gradients.
+        ranks.spread(model)
+        optimizer = optimizer_of(workload.optimizer(model), knobs)
         precision.watch(optimizer)
+        precision.rate.watch(optimizer, ranks=ranks)
+        if ranks.rank:
+            torch.manual_seed(ranks.seed(job.seed))  # the first weights are alike, what is dropped is not
 
         for epoch in range(1, job.epochs + 1):
             with meter.window("epoch"):
@@ -71,6 +80,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
                     model.train()
                     for given in waiting.over(workload.batches(epoch, order)):
                         batch = workload.place(given)
+                        ranks.last_of_step(precision.completes)
                         with precision.autocast():
                             step = workload.loss(model, batch)
                         if precision.step(step.loss, optimizer):
@@ -92,7 +102,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
                     with phases("evaluate"):
                         model.eval()
                         with torch.no_grad(), precision.autocast():
-                            evaluated = workload.evaluate(model)
+                            evaluated = ranks.same(workload.evaluate(model))
                     figures |= evaluated
                     wrong = _not_finite(figures, epoch=epoch)
 
@@ -103,6 +113,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
                     "warmup": job.warmup,
                     "epoch": epoch,
                     **figures,
+                    **precision.rate.figures(),
                     "skipped_steps": precision.skipped,
                     "waiting_s": waiting.time_s,
                     "time_s": time.monotonic() - started_s,
@@ -116,11 +127,14 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
                 reached = target.reached(figures)
             if workload.on_epoch_end(figures, optimizer) or reached:
                 break
+    ranks.release(model)
+    samples = int(ranks.add(torch.tensor([float(tape.samples)], device=job.setting.device)).item())
 
     # Only now are the windows asked for their figures: the answer is awaited, and nothing is being measured
     # here. A target reached early ends the run before `finished` was ever said.
     wrong = wrong or precision.complaint(finished=True)
-    total = noted(whole.measurement, (*workload.notes, *precision.notes))
+    large = warnings(knobs, samples=samples // epoch, rate=precision.rate)
+    total = noted(whole.measurement, (*workload.notes, *precision.notes, *large))
     on_progress({**here, "phase": "end", "epoch": epoch, **told(total), **shown(figures)})
     return Repeat(
         index=job.index,
@@ -128,7 +142,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         warmup=job.warmup,
         total=total,
         phases=phases.sums(),
-        samples=tape.samples,
+        samples=samples,
         epochs=epoch,
         metrics={name: value for name, value in figures.items() if math.isfinite(value)},
         waiting_s=waiting.time_s,

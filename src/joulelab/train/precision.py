@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from joulelab.errors import TrialError, unknown
 from joulelab.train import fp8
+from joulelab.train.rate import Rate, gradients
 
 
 class Precision:
@@ -21,6 +23,8 @@ class Precision:
 
     def __init__(self, device: torch.device, *, accumulate: int = 1, clip: float = 0.0) -> None:
         self.device = device
+        self.rate = Rate()
+        self.average: Callable[[Sequence[torch.Tensor]], None] = _nothing
         self.accumulate = accumulate  # batches to an optimizer step
         self.clip = clip  # the most that the norm of all gradients may be; 0 does not limit it
         self.attempted = 0  # optimizer steps begun
@@ -37,12 +41,18 @@ class Precision:
     def autocast(self) -> AbstractContextManager[object]:
         return nullcontext()
 
+    @property
+    def completes(self) -> bool:
+        """Whether the coming batch is the last of an optimizer step."""
+        return self._held + 1 == self.accumulate
+
     def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> bool:
         """One batch: gradients from its loss; with the last batch of a step, moved weights. True: moved."""
         if not self._held:
             self.attempted += 1
         self._held += 1
         self._backward(loss if self.accumulate == 1 else loss / self.accumulate)
+        self.rate.backward(optimizer, of=self.accumulate)
         if self._held < self.accumulate:
             return False
         self._move(optimizer)
@@ -52,8 +62,9 @@ class Precision:
         """The step of the batches that were left over when the epoch ended. True: there were some."""
         if not self._held:
             return False
-        # They were divided by the number of batches that a full step has.
-        torch._foreach_mul_(_gradients(optimizer), self.accumulate / self._held)
+        # They were divided by the number of batches that a full step has, and belong to this worker alone.
+        torch._foreach_mul_(gradients(optimizer), self.accumulate / self._held)
+        self.average(gradients(optimizer))
         self._move(optimizer)
         return True
 
@@ -62,6 +73,7 @@ class Precision:
 
     def _move(self, optimizer: torch.optim.Optimizer) -> None:
         self._held = 0
+        self.rate.ready(optimizer)
         if self.clip:
             self._unscale(optimizer)
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -188,5 +200,5 @@ def precision(name: str, *, device: torch.device, accumulate: int = 1, clip: flo
     return PRECISIONS[name](device, accumulate=accumulate, clip=clip)
 
 
-def _gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+def _nothing(gradients: Sequence[torch.Tensor]) -> None:
+    del gradients

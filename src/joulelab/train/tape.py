@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from joulelab.train.ranks import Ranks
+
 if TYPE_CHECKING:
     from joulelab.workloads.workload import Step
 
@@ -20,10 +22,14 @@ ROWS = 64  # batches between two fetches: the most that may follow a loss that i
 
 
 class Tape:
-    def __init__(self, names: tuple[str, ...], *, dtype: torch.dtype, rows: int = ROWS) -> None:
+    def __init__(
+        self, names: tuple[str, ...], *, dtype: torch.dtype, ranks: Ranks | None = None, rows: int = ROWS
+    ) -> None:
+        self._ranks = ranks or Ranks()
         self.names = ("loss", *names)
         self.samples = 0  # over all epochs
         self._dtype = dtype
+        self._device = torch.device("cpu")  # until the first batch says where it is
         self._most = rows
         self._figures: list[torch.Tensor] = []  # of the batches not yet fetched, one after the other
         self._batches: list[tuple[int, int]] = []  # samples of each, and the optimizer step it belonged to
@@ -35,11 +41,17 @@ class Tape:
 
     def put(self, batch: Step, *, step: int) -> str:
         """Note one batch. Now and then this fetches; then it returns what is wrong, in words, or nothing."""
+        self._device = batch.loss.device
         self._figures.append(batch.loss.detach())
         for name in self.names[1:]:
             self._figures.append(batch.metrics[name].detach())
         self._batches.append((batch.samples, step))
-        return self._fetch() if len(self._batches) == self._most else ""
+        # All ranks take as many steps: what one of them finds ends the training of all at the same one.
+        return self._agreed(self._fetch()) if len(self._batches) == self._most else ""
+
+    def _agreed(self, wrong: str) -> str:
+        found = self._ranks.any(bool(wrong))
+        return wrong or ("another worker's loss was not finite" if found else "")
 
     def _fetch(self) -> str:
         figures, self._figures = self._figures, []
@@ -57,13 +69,17 @@ class Tape:
             self._sums = [total + samples * value for total, value in zip(self._sums, of_batch, strict=True)]
         return ""
 
+    def _summed(self) -> list[float]:
+        """The sums over this epoch, and the number of samples last, of all ranks together."""
+        own = [*self._sums, float(self._seen)]
+        if self._ranks.count == 1:
+            return own
+        return self._ranks.add(torch.tensor(own, dtype=torch.float64, device=self._device)).tolist()
+
     def end_epoch(self) -> tuple[dict[str, float], str]:
         """The means over the epoch's samples, and what is wrong; the next epoch begins."""
-        wrong = self._fetch()
-        means = (
-            {name: total / self._seen for name, total in zip(self.names, self._sums, strict=True)}
-            if self._seen
-            else {}
-        )
+        wrong = self._agreed(self._fetch())
+        *sums, seen = self._summed()
+        means = {name: total / seen for name, total in zip(self.names, sums, strict=True)} if seen else {}
         self._begin()
         return means, wrong

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import sys
+import time
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,17 +21,23 @@ from joulelab.knobs import KNOBS
 from joulelab.knobs.knob import Site, to_log
 from joulelab.knobs.lease import lease_folder
 from joulelab.knobs.put_back import repair
+from joulelab.knobs.sharing import shared
 from joulelab.meter import owner
 from joulelab.meter.meter import Meter
 from joulelab.records import plugin, provenance, store
 from joulelab.records.layout import SCHEMA, StudyFolder, TrialFolder
 from joulelab.records.measurement import Measurement
+from joulelab.records.ranks import RankRecord, blamed
+from joulelab.records.ranks import write as write_rank
 from joulelab.records.trial import Repeat, TrialSpec, result_of
+from joulelab.train.distributed import device_of, gone, join, rank_here
 from joulelab.train.fitting import fitting, ran_out
 from joulelab.train.inference import run_inference
 from joulelab.train.job import Job, Tell
 from joulelab.train.loop import run_repeat
+from joulelab.train.nodes import together
 from joulelab.train.precision import PRECISIONS
+from joulelab.train.ranks import Ranks
 from joulelab.train.stopping import Stopped, stoppable
 from joulelab.workloads import RECIPES, WORKLOADS
 from joulelab.workloads.workload import Setting, Workload
@@ -41,6 +49,7 @@ if TYPE_CHECKING:
     from joulelab.records.parameter import Scalar
 
 IDLE_S = 0.5
+CONFESSION_S = 2.0  # how long the first worker waits for one that failed to say why
 
 
 class _Ending(msgspec.Struct):
@@ -52,12 +61,15 @@ class _Ending(msgspec.Struct):
     total: Measurement | None = None
     repeats: list[Repeat] = []
     job: Any = None  # the Job that ran last
+    ranks: Any = None  # the Ranks, once they have met
 
 
 def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..., Meter] = Meter) -> int:
     """Run the trial of `folder` in this process. What came of it stands in the folder."""
     ending = _Ending()
     out_of_memory = False
+    if rank_here():
+        on_progress = _mute
     with stoppable() as stopping:
         try:
             spec = store.read_json(folder.spec, TrialSpec)
@@ -69,7 +81,10 @@ def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..
         except Exception as error:  # noqa: BLE001  whatever a workload raises ends its trial, in words, and no other
             traceback.print_exc()
             words = _out_of_room(error) or f"{type(error).__name__}: {error}"
-            ending.state, ending.reason, ending.exit_code = "failed", words, 1
+            state = "failed"
+            if gone(error):
+                state, words = "interrupted", "another worker has gone"
+            ending.state, ending.reason, ending.exit_code = state, words, 1
             out_of_memory = ran_out(error)
         if out_of_memory:
             # Not inside `except`: there the error still holds what has to be given back.
@@ -89,14 +104,17 @@ def _run(
 ) -> None:
     workload: type[Workload] = plugin.load(WORKLOADS, spec.workload, what="workload")
     recipe = RECIPES.get(spec.workload) or workload.recipe
-    knobs = {**recipe.knobs, **spec.knobs}
+    asked = {**recipe.listens(), **spec.knobs}
+    ranks = ending.ranks = join(asked)
+    knobs = asked | shared(asked)
     parameters = {
         **{p.name: p.default for p in recipe.parameters if p.default is not None},
         **spec.parameters,
     }
     with ExitStack() as put_back:
         # ---- what may be refused is refused before anything is measured ------------------------------------
-        repair(lease_folder(), say=to_log)  # a cap that a killed trial left would be in these figures
+        if ranks.local_rank == 0:
+            repair(lease_folder(), say=to_log)  # a cap that a killed trial left would be in these figures
         turned = put_back.enter_context(ExitStack())
         site = Site(
             devices=spec.devices,
@@ -104,17 +122,27 @@ def _run(
             say=lambda words: _say(words, on_progress=on_progress),
         )
         # In one order for all workloads: two trials that cap the same devices must not wait for each other.
-        settings = [row for name in sorted(knobs) for row in _apply(name, knobs[name], turned, site=site)]
+        settings = [
+            row for name in sorted(knobs) for row in _apply(name, knobs[name], turned, site=site, ranks=ranks)
+        ]
         precision = str(knobs.get("precision", "fp32"))
         setting = Setting(
             parameters=parameters,
             knobs=knobs,
             data=_data(folder),
-            device=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
+            device=device_of(ranks),
             dtype=PRECISIONS[precision].dtype,
+            rank=ranks.rank,
+            ranks=ranks.count,
+            add=ranks.add,
             say=site.say,
         )
-        workload(setting).prepare()
+        # What is made once is made by the first worker of a machine; the others find it.
+        if ranks.local_rank == 0:
+            workload(setting).prepare()
+        ranks.any(False)
+        if ranks.local_rank:
+            workload(setting).prepare()
         # The first optimizer of a process loads torch's compiler, used or not: seconds that belong to no
         # repeat.
         torch.optim.SGD([torch.zeros(1, requires_grad=True)])
@@ -122,24 +150,29 @@ def _run(
         # ---- the machine at rest, then the repeats ---------------------------------------------------------
         meter = put_back.enter_context(open_meter(out=folder.path, devices=spec.devices))
         idle = meter.idle(IDLE_S)
-        provenance.write_host(
-            folder,
-            devices=meter.device_list(),
-            problems=[f"{p['vendor']}: {p['what']}; {p['cure']}" for p in meter.problems()],
-            idle=idle,
-            torch_device=_device_name(setting.device),
-            torch_threads=torch.get_num_threads(),
-            settings=settings,
-        )
-        metrics = store.Lines(folder.metrics, kind="metrics")
-        put_back.callback(metrics.close)
+        if ranks.rank == 0:
+            provenance.write_host(
+                folder,
+                devices=meter.device_list(),
+                problems=[f"{p['vendor']}: {p['what']}; {p['cure']}" for p in meter.problems()],
+                idle=idle,
+                torch_device=_device_name(setting.device),
+                torch_threads=torch.get_num_threads(),
+                settings=settings,
+            )
+        on_epoch: Tell = _mute
+        if ranks.rank == 0:
+            metrics = store.Lines(folder.metrics, kind="metrics")
+            put_back.callback(metrics.close)
+            on_epoch = metrics.append
         run = run_inference if knobs.get("task") == "inference" else run_repeat
         whole = meter.window("trial")
         try:
             with whole:
-                for job in jobs(spec, workload=workload, setting=setting, precision=precision):
+                for job in jobs(spec, workload=workload, setting=setting, precision=precision, ranks=ranks):
                     ending.job = job
-                    repeat = run(job, meter=meter, on_epoch=metrics.append, on_progress=on_progress)
+                    repeat = run(job, meter=meter, on_epoch=on_epoch, on_progress=on_progress)
+                    repeat = together(repeat, ranks)
                     ending.repeats.append(repeat)
                     if not repeat.valid:
                         ending.reason = f"repeat {repeat.index}: {repeat.reason}"
@@ -153,7 +186,14 @@ def _run(
                 ending.total = whole.measurement
 
 
-def jobs(spec: TrialSpec, *, workload: type[Workload], setting: Setting, precision: str) -> list[Job]:
+def jobs(
+    spec: TrialSpec,
+    *,
+    workload: type[Workload],
+    setting: Setting,
+    precision: str,
+    ranks: Ranks | None = None,
+) -> list[Job]:
     """The repeats in their order. The seeds of the measured ones do not depend on how many warm up."""
     seeds = [spec.seed + spec.repeats + k for k in range(spec.warmup)] + [
         spec.seed + k for k in range(spec.repeats)
@@ -168,14 +208,19 @@ def jobs(spec: TrialSpec, *, workload: type[Workload], setting: Setting, precisi
             index=index,
             of=len(seeds),
             warmup=index <= spec.warmup,
+            ranks=ranks or Ranks(),
         )
         for index, seed in enumerate(seeds, start=1)
     ]
 
 
-def _apply(name: str, value: Scalar, put_back: ExitStack, *, site: Site) -> list[dict[str, Any]]:
+def _apply(
+    name: str, value: Scalar, put_back: ExitStack, *, site: Site, ranks: Ranks
+) -> list[dict[str, Any]]:
     """Turn one knob; what it found and set, for the record."""
     knob: Knob = plugin.load(KNOBS, name, what="knob")()
+    if knob.of_machine and ranks.local_rank:
+        return []
     knob.site = site
     value = knob.check(value)
     refused = knob.available(value)
@@ -197,6 +242,14 @@ def _data(folder: TrialFolder) -> Path:
     parent = folder.path.absolute().parent
     study = StudyFolder(parent.parent)
     return study.data if study.trials == parent else folder.path / "data"
+
+
+def _blamed(folder: TrialFolder) -> str:
+    """Why another worker failed, if one did: it writes that down before it goes, perhaps just now."""
+    until_s = time.monotonic() + CONFESSION_S
+    while not (words := blamed(folder)) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return words
 
 
 def _device_name(device: torch.device) -> str:
@@ -228,7 +281,36 @@ def _out_of_room(error: Exception) -> str:
     return f"the disk or the quota is full{where}: free some space, or give another folder with --out"
 
 
+def _mute(step: dict[str, Any]) -> None:
+    """What the first worker says, the others need not repeat."""
+    del step
+
+
+def _write_own(folder: TrialFolder, ending: _Ending) -> None:
+    """What this worker says of itself, before the first one sums up."""
+    ranks = ending.ranks
+    device = ending.job.setting.device if ending.job is not None else ""
+    record = RankRecord(
+        rank=ranks.rank if ranks is not None else rank_here(),
+        ranks=ranks.count if ranks is not None else int(os.environ.get("WORLD_SIZE") or 1),
+        local_rank=ranks.local_rank if ranks is not None else int(os.environ.get("LOCAL_RANK") or 0),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        device=str(device),
+        state=ending.state,
+        reason=ending.reason,
+        repeats=tuple(ending.repeats),
+    )
+    write_rank(folder, record)
+
+
 def _write(folder: TrialFolder, ending: _Ending) -> None:
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        _write_own(folder, ending)
+        if rank_here():
+            return
+        if ending.state != "done" and (words := _blamed(folder)):
+            ending.state, ending.reason, ending.exit_code = "failed", words, 1
     if ending.total is not None:
         result = result_of(
             ending.total,

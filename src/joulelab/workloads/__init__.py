@@ -2,7 +2,7 @@
 """What can be trained. A new workload is one file and one line in each of the two tables."""
 
 from joulelab.records.parameter import Parameter, Scalar
-from joulelab.workloads.recipe import Recipe
+from joulelab.workloads.recipe import EMULATED, SHARED, Recipe
 from joulelab.workloads.yolo_recipe import YOLO
 
 WORKLOADS = {
@@ -62,18 +62,21 @@ RECIPES = {
         summary="1-D convolution over gene expression, normal against tumour tissue (CANDLE NT3)",
         parameters=(_SCALE, _DATA, _RECIPE, _STOP_AFTER),
         knobs=_knobs(batch_size=20, epochs=384),
+        quiet=EMULATED,
         figures=("loss", "accuracy", "val_loss", "val_accuracy"),
     ),
     "p1b1": Recipe(
         summary="autoencoder of gene expression, two numbers in the middle (CANDLE P1B1)",
         parameters=(_SCALE, _DATA, _RECIPE, _STOP_AFTER),
         knobs=_knobs(batch_size=100, epochs=384),
+        quiet=EMULATED,
         figures=("loss", "xent", "corr", "val_loss", "val_xent", "val_corr"),
     ),
     "p1b2": Recipe(
         summary="kind of tumour from the mutated genes of a sample (CANDLE P1B2)",
         parameters=(_SCALE, _DATA, _RECIPE),
         knobs=_knobs(batch_size=60, epochs=768),
+        quiet=EMULATED,
         figures=("loss", "accuracy", "val_loss", "val_accuracy"),
     ),
     "p1b3": Recipe(
@@ -92,6 +95,7 @@ RECIPES = {
             ),
         ),
         knobs=_knobs(batch_size=100, epochs=1),
+        quiet=SHARED,
         refused={"loader": {"loadtxt": "it reads no gaps, and the descriptors of P1B3 have some"}},
         figures=("loss", "val_loss", "val_accuracy", "test_loss", "test_accuracy"),
     ),
@@ -174,6 +178,7 @@ RECIPES = {
             "task": "train",
             "threads": 0,
         },
+        quiet=SHARED,
         figures=("loss", "val_loss", "val_accuracy", "val_top5"),
     ),
     "yolo": YOLO,

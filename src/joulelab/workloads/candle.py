@@ -17,7 +17,7 @@ from joulelab.errors import InputError
 from joulelab.records import plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from joulelab.data.labelled import Floats, Labelled
     from joulelab.workloads.workload import Setting
@@ -104,6 +104,7 @@ class Ending:
         self.epochs = int(setting.knobs["epochs"])
         self.stop_after_s = int(setting.parameters.get("stop_after", 0))
         self.over = False
+        self._add, self._device = setting.add, setting.device
         self._epoch = 0
         self._begun_s = math.inf
 
@@ -115,6 +116,9 @@ class Ending:
     def decide(self) -> bool:
         """Called once at the end of an epoch; `over` keeps the answer."""
         late = 0 < self.stop_after_s <= time.monotonic() - self._begun_s
+        if self.stop_after_s:
+            # Clocks differ: one worker that went on alone would wait for the others forever.
+            late = bool(self._add(torch.tensor([float(late)], device=self._device)).item())
         self.over = late or self._epoch >= self.epochs
         return self.over
 
@@ -135,17 +139,6 @@ def unit_range_(tables: Sequence[torch.Tensor], *, fitted_on: Sequence[torch.Ten
     width[width == 0] = 1.0
     for table in tables:
         table.sub_(low).div_(width)
-
-
-def shuffled(
-    count: int, batch_size: int, generator: torch.Generator, device: torch.device
-) -> Iterator[torch.Tensor]:
-    """Row numbers of the batches of one epoch, in a new order; the last batch is kept however small it is.
-
-    They go to the device at once: a copy for each batch would wait there for everything that was queued.
-    """
-    order = torch.randperm(count, generator=generator).to(device)
-    yield from order.split(batch_size)  # type: ignore[no-untyped-call]
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:

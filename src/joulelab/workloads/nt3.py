@@ -18,7 +18,7 @@ from torch.nn import functional
 from joulelab.data import LOADERS, generate_nt3
 from joulelab.errors import InputError
 from joulelab.records import plugin
-from joulelab.workloads import candle
+from joulelab.workloads import candle, share
 from joulelab.workloads.workload import Setting, Step, Workload
 
 if TYPE_CHECKING:
@@ -154,10 +154,8 @@ class NT3(Workload):
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         self._ending.begin(epoch)
-        # Ranks do not share the rows out: each sees all of them, in an order of its own, because the paper's
-        # did.
         with measured_convolutions():
-            for rows in candle.shuffled(len(self.train_y), self.batch_size, generator, self.setting.device):
+            for rows in share.batches(len(self.train_y), self.batch_size, generator, self.setting):
                 yield self.train_x[rows], self.train_y[rows]
 
     def loss(self, model: nn.Module, batch: Any) -> Step:
@@ -180,11 +178,12 @@ class NT3(Workload):
         sums = torch.zeros(2, device=self.setting.device, dtype=torch.float64)
         size = self.batch_size
         with measured_convolutions():
-            for rows, labels in zip(torch.split(x, size), torch.split(y, size), strict=True):
+            here = share.held_out(len(y), self.setting)
+            for rows, labels in zip(torch.split(x[here], size), torch.split(y[here], size), strict=True):
                 logits = model(rows)
                 loss = functional.cross_entropy(logits, labels, reduction="sum")
                 sums += torch.stack([loss, (logits.argmax(1) == labels).sum()])
-        loss, accuracy = (sums / len(y)).tolist()
+        loss, accuracy = (share.added(sums, self.setting) / len(y)).tolist()
         return loss, accuracy
 
     def on_epoch_end(self, metrics: Mapping[str, float], optimizer: torch.optim.Optimizer) -> bool:

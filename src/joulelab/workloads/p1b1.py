@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from joulelab.data import generate_p1b1
 from joulelab.errors import InputError
-from joulelab.workloads import candle
+from joulelab.workloads import candle, share
 from joulelab.workloads.keras_adam import KerasAdam
 from joulelab.workloads.workload import Setting, Step, Workload
 
@@ -90,7 +90,7 @@ class P1B1(Workload):
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
         self._ending.begin(epoch)
-        for rows in candle.shuffled(len(self.train_x), self.batch_size, generator, self.setting.device):
+        for rows in share.batches(len(self.train_x), self.batch_size, generator, self.setting):
             yield self.train_x[rows]
 
     def loss(self, model: nn.Module, batch: Any) -> Step:
@@ -102,13 +102,18 @@ class P1B1(Workload):
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         sums = torch.zeros(3, device=self.setting.device, dtype=torch.float64)
-        for x in self.val_x.split(self.batch_size):  # type: ignore[no-untyped-call]
+        for x in self._own(self.val_x):
             step = self.loss(model, x)
             sums += len(x) * torch.stack([step.loss, step.metrics["xent"], step.metrics["corr"]])
-        loss, xent, corr = (sums / len(self.val_x)).tolist()
+        loss, xent, corr = (share.added(sums, self.setting) / len(self.val_x)).tolist()
         figures = {"val_loss": loss, "val_xent": xent, "val_corr": corr}
         # The test file is looked at once, after the last epoch.
         return figures | (self._test(model) if self._ending.decide() else {})
+
+    def _own(self, rows: torch.Tensor) -> Iterator[torch.Tensor]:
+        """The held-out rows that are this worker's, in batches."""
+        here = rows[share.held_out(len(rows), self.setting)]
+        yield from here.split(self.batch_size)  # type: ignore[no-untyped-call]
 
     def on_epoch_end(self, metrics: Mapping[str, float], optimizer: torch.optim.Optimizer) -> bool:
         del metrics, optimizer
@@ -117,11 +122,12 @@ class P1B1(Workload):
     def _test(self, model: nn.Module) -> dict[str, float]:
         left = torch.zeros(self.test_x.shape[1], device=self.setting.device, dtype=torch.float64)
         sums = torch.zeros(5, device=self.setting.device, dtype=torch.float64)
-        for x in self.test_x.split(self.batch_size):  # type: ignore[no-untyped-call]
+        for x in self._own(self.test_x):
             given = candle.widened(model(x)).sigmoid()
             left += (x - given).double().square().sum(0)
             a, b = given.double(), x.double()
             sums += torch.stack([a.sum(), b.sum(), a.square().sum(), b.square().sum(), (a * b).sum()])
+        left, sums = share.added(left, self.setting), share.added(sums, self.setting)
         there = self.test_x.var(0, unbiased=False).double() * len(self.test_x)
         # A gene that does not vary counts 1 where it is met exactly and 0 elsewhere.
         explained = torch.where(there > 0, 1.0 - left / there.clamp(min=1e-300), (left == 0).double())

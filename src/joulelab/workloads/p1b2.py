@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from joulelab.data import generate_p1b2
 from joulelab.errors import InputError
-from joulelab.workloads import candle
+from joulelab.workloads import candle, share
 from joulelab.workloads.workload import Setting, Step, Workload
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class P1B2(Workload):
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         self._ending.begin(epoch)
-        for rows in candle.shuffled(len(self.train_y), self.batch_size, generator, self.setting.device):
+        for rows in share.batches(len(self.train_y), self.batch_size, generator, self.setting):
             yield self.train_x[rows], self.train_y[rows]
 
     def loss(self, model: nn.Module, batch: Any) -> Step:
@@ -150,11 +150,13 @@ class P1B2(Workload):
 
     def _score(self, model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
         sums = torch.zeros(2, device=self.setting.device, dtype=torch.float64)
+        own = share.held_out(len(y), self.setting)
+        x, y, count = x[own], y[own], len(y)
         for first in range(0, len(y), self.batch_size):
             here = slice(first, first + self.batch_size)
             step = self.loss(model, (x[here], y[here]))
             sums += step.samples * torch.stack([step.loss, step.metrics["accuracy"]])
-        loss, accuracy = (sums / len(y)).tolist()
+        loss, accuracy = (share.added(sums, self.setting) / count).tolist()
         return loss, accuracy
 
 

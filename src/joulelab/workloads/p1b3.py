@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from joulelab.data import generate_p1b3, p1b3_join
 from joulelab.errors import InputError
-from joulelab.workloads import candle
+from joulelab.workloads import candle, share
 from joulelab.workloads.workload import Setting, Step, Workload
 
 if TYPE_CHECKING:
@@ -133,11 +133,14 @@ class P1B3(Workload):
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         del epoch
         if self.modern:
-            for rows in candle.shuffled(self.train_rows, self.batch_size, generator, self.setting.device):
+            for rows in share.batches(self.train_rows, self.batch_size, generator, self.setting):
                 yield self._gather(rows)
             return
-        for _ in range(self.train_rows // self.batch_size):
-            yield self._gather(self.train_cycle.take(self.batch_size, self.setting.device))
+        # In the order of the file, as every worker of the benchmark does; dealt out, they take turns.
+        turns = self.setting.ranks if share.deals_rows(self.setting) else 1
+        for _ in range(self.train_rows // (self.batch_size * turns)):
+            taken = [self.train_cycle.take(self.batch_size, self.setting.device) for _ in range(turns)]
+            yield self._gather(taken[self.setting.rank % turns])
 
     def _gather(self, rows: slice | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x = torch.cat([self.dose[rows, None], self.cells[self.cell[rows]], self.drugs[self.drug[rows]]], 1)
@@ -167,11 +170,12 @@ class P1B3(Workload):
         """Mean squared error, and how often growth and its prediction fall on the same side of zero."""
         sums = torch.zeros(2, device=self.setting.device, dtype=torch.float64)
         steps = cycle.count // self.batch_size
-        for _ in range(steps):
-            x, y = self._gather(cycle.take(self.batch_size, self.setting.device))
+        taken = [cycle.take(self.batch_size, self.setting.device) for _ in range(steps)]
+        for rows in taken[share.held_out(steps, self.setting)]:
+            x, y = self._gather(rows)
             given = candle.widened(model(x)[:, 0])
             sums += torch.stack([functional.mse_loss(given, y), ((given >= 0) == (y >= 0)).float().mean()])
-        loss, accuracy = (sums / steps).tolist()
+        loss, accuracy = (share.added(sums, self.setting) / steps).tolist()
         return loss, accuracy
 
 

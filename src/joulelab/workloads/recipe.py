@@ -8,6 +8,18 @@ import msgspec
 from joulelab.errors import unknown
 from joulelab.records.parameter import Parameter, Scalar
 
+# Several workers that train together; by default there is one.
+SHARED: dict[str, Scalar] = {
+    "affinity": "off",
+    "batch_rule": "constant",
+    "layerwise": "off",
+    "rate_rule": "none",
+    "sharing": "shard",
+    "warmup_updates": 0,
+    "workers": 1,
+}
+EMULATED: dict[str, Scalar] = {**SHARED, "emulated": False}
+
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of a workload, and the knobs it listens to with their values in its usual recipe."""
@@ -15,8 +27,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     parameters: tuple[Parameter, ...] = ()
     knobs: dict[str, Scalar] = {}  # knob name to the recipe's own value
+    # Knobs it listens to as well, with values that change nothing: a trial holds them only where given.
+    quiet: dict[str, Scalar] = {}
     refused: dict[str, dict[str, str]] = {}  # knob, value, and why this workload cannot take it
     figures: tuple[str, ...] = ()  # what an evaluation gives, and a target may name; empty: not known here
+
+    def listens(self) -> dict[str, Scalar]:
+        """Every knob it reads, with the value that counts where none is given."""
+        return {**self.quiet, **self.knobs}
 
     def parameter(self, name: str, *, where: str = "") -> Parameter:
         for parameter in self.parameters:

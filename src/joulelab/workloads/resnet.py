@@ -16,7 +16,7 @@ from torch.nn import functional
 from joulelab.data import image_cache, image_folder, synthetic
 from joulelab.data.image_cache import Images
 from joulelab.errors import InputError
-from joulelab.workloads import schedule
+from joulelab.workloads import schedule, share
 from joulelab.workloads.averaged import Averaged
 from joulelab.workloads.picture_augment import SMALL, Cropped, Normal, Shifted, middle
 from joulelab.workloads.picture_source import Batch, Source, source_for
@@ -65,7 +65,7 @@ class Resnet(Workload):
         for part in (train, val):
             if part.note:
                 self.setting.say(part.note)
-        self._batches_of(len(train.rows))
+        self._batches_of(share.own_count(len(train.rows), self.setting))
 
     def load(self) -> None:
         if self.setting.parameters["data"] == "device":
@@ -83,7 +83,7 @@ class Resnet(Workload):
             )
             for part in found
         )
-        self.steps = self._batches_of(len(self.train))
+        self.steps = self._batches_of(share.own_count(len(self.train), self.setting))
 
     def _found(self) -> tuple[Images, Images]:
         data = str(self.setting.parameters["data"])
@@ -187,7 +187,7 @@ class Resnet(Workload):
             for step in range(self.steps):
                 yield self.fixed[step % FIXED]
             return
-        order = torch.randperm(len(self.train), generator=generator)
+        order = share.order(len(self.train), generator, self.setting)
         if self.fast:
             order = order[: self.steps * self.batch_size]
         self._draws = self._drawn_for(len(order), generator)
@@ -263,7 +263,7 @@ class Resnet(Workload):
             best = logits.topk(min(5, self.classes), 1).indices == y[:, None]
             figures = torch.stack([loss, best[:, 0].float(), best.any(1).float()], 1)
             sums += (figures * known[:, None]).sum(0)
-        loss_, first, five = (sums / len(self.val)).tolist()
+        loss_, first, five = (share.added(sums, self.setting) / len(self.val)).tolist()
         return {"val_loss": loss_, "val_accuracy": first, "val_top5": five}
 
     def _logits(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -272,11 +272,14 @@ class Resnet(Workload):
 
     def _held_out(self, source: Source) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Batches all of one size, so that compiled code is made once: the last is filled up, and says so."""
-        count = len(source)
+        rows = torch.arange(len(source))[share.held_out(len(source), self.setting)]
+        count = len(rows)
+        if not count:
+            return  # more workers than held-out pictures
         size = min(count, self.batch_size)
         padded = torch.arange(-(-count // size) * size)
         known = (padded < count).to(self.setting.device)
-        for batch in source.batches(padded % count, size):
+        for batch in source.batches(rows[padded % count], size):
             pictures = middle(batch.pictures[batch.rows], self.size)
             yield self._normal(pictures), batch.labels, known[batch.part]
 

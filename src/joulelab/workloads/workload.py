@@ -25,6 +25,10 @@ def _unheard(words: str) -> None:
     del words
 
 
+def _alone(sums: torch.Tensor) -> torch.Tensor:
+    return sums
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """Where and with what a workload runs. `rank` of `ranks` says which share of the data is its own."""
@@ -36,6 +40,8 @@ class Setting:
     dtype: torch.dtype = torch.float32  # of weights and inputs
     rank: int = 0
     ranks: int = 1
+    others: tuple[torch.Generator, ...] = ()  # orders of the workers that this process does the work of, too
+    add: Callable[[torch.Tensor], torch.Tensor] = _alone  # up over all ranks; each gets the sum
     say: Callable[[str], None] = _unheard  # to whoever waits for the trial, and to its log
 
 

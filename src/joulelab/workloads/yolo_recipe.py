@@ -2,7 +2,7 @@
 """What YOLOv5 takes and listens to, apart from the table of all recipes because it is long."""
 
 from joulelab.records.parameter import Parameter
-from joulelab.workloads.recipe import Recipe
+from joulelab.workloads.recipe import SHARED, Recipe
 
 YOLO = Recipe(
     summary="boxes around objects, most of all in pictures from above (YOLOv5, xView)",
@@ -81,5 +81,7 @@ YOLO = Recipe(
         "task": "train",
         "threads": 0,
     },
+    quiet=SHARED,
+    refused={"sharing": dict.fromkeys(("partition", "whole"), "its workers deal the pictures out")},
     figures=("loss", "box_loss", "objectness_loss", "class_loss", "map50", "map"),
 )

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that train together: one process a device, gradients averaged while others are still made.
+
+Started by torchrun, or by anything that sets the same variables. NCCL between GPUs, gloo otherwise.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+from joulelab.errors import TrialError
+from joulelab.knobs.sharing import processes_of
+from joulelab.train.ranks import Ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from joulelab.records.parameter import Scalar
+
+# A worker may read files for long while the others wait for it; one that dies is noticed at once.
+PATIENCE = dt.timedelta(minutes=30)
+HANGING_UP = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def join(knobs: Mapping[str, Scalar], environment: Mapping[str, str] = os.environ) -> Ranks:
+    """This process's place among the workers that `knobs` asks for; where that is one, it is alone."""
+    wanted, there = processes_of(knobs), int(environment.get("WORLD_SIZE") or 1)
+    if wanted != there:
+        raise TrialError(
+            f"workers = {wanted}, and {there} {'process was' if there == 1 else 'processes were'} started",
+            cure="launcher = 'local' starts them; or torchrun --nproc-per-node with just that number",
+        )
+    if wanted == 1:
+        return Ranks()
+    missing = [name for name in VARIABLES if not environment.get(name)]
+    if missing:
+        raise TrialError(f"{', '.join(missing)} not set", cure="start the workers with torchrun")
+    return Group(environment)
+
+
+def rank_here(environment: Mapping[str, str] = os.environ) -> int:
+    """Which of the workers this process is, before they have met."""
+    return int(environment.get("RANK") or 0)
+
+
+def device_of(ranks: Ranks) -> torch.device:
+    if isinstance(ranks, Group):
+        return ranks.device
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def gone(error: BaseException) -> bool:
+    """Whether this is what a worker hears when another one ends in the middle of a conversation."""
+    said = str(error)
+    return isinstance(error, distributed.DistError) or (
+        isinstance(error, RuntimeError)
+        and any(
+            words in said
+            for words in ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+        )
+    )
+
+
+class Group(Ranks):
+    """All workers of a trial."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.rank, self.count = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+        self.local_rank = int(environment["LOCAL_RANK"])
+        self.device = _device(self.local_rank, int(environment["LOCAL_WORLD_SIZE"]))
+        self._parallel: DistributedDataParallel | None = None
+        try:
+            distributed.init_process_group(
+                "nccl" if self.device.type == "cuda" else "gloo",
+                timeout=PATIENCE,
+                device_id=self.device if self.device.type == "cuda" else None,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise TrialError(
+                f"the workers did not find each other at {environment['MASTER_ADDR']}:"
+                f"{environment['MASTER_PORT']}: {str(error).splitlines()[0]}",
+                cure="see that no other job uses that port, and that the machines reach each other",
+            ) from error
+
+    # ---- words and numbers ---------------------------------------------------------------------------------
+
+    def add(self, sums: torch.Tensor) -> torch.Tensor:
+        distributed.all_reduce(sums)
+        return sums
+
+    def any(self, flag: bool) -> bool:  # noqa: FBT001  a question has one argument
+        return bool(self.add(torch.tensor([float(flag)], device=self.device)).item())
+
+    def same(self, figures: Mapping[str, float]) -> dict[str, float]:
+        values = torch.tensor(list(figures.values()), dtype=torch.float64, device=self.device)
+        if len(values):
+            distributed.broadcast(values, 0)
+        return dict(zip(figures, values.tolist(), strict=True))
+
+    def texts(self, text: str) -> list[str]:
+        # Lengths first; then all are as long as the longest. Objects would have to be pickled.
+        said = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(self.device) if text else None
+        own = torch.tensor([0 if said is None else len(said)], device=self.device)
+        lengths = [torch.zeros_like(own) for _ in range(self.count)]
+        distributed.all_gather(lengths, own)
+        longest = max(1, *(int(length.item()) for length in lengths))
+        padded = torch.zeros(longest, dtype=torch.uint8, device=self.device)
+        if said is not None:
+            padded[: len(said)] = said
+        heard = [torch.zeros_like(padded) for _ in range(self.count)]
+        distributed.all_gather(heard, padded)
+        return [
+            bytes(line[: int(length.item())].cpu().numpy()).decode()
+            for line, length in zip(heard, lengths, strict=True)
+        ]
+
+    # ---- gradients -----------------------------------------------------------------------------------------
+
+    def spread(self, model: nn.Module) -> None:
+        inner = _Inner(model)
+        self._parallel = parallel = DistributedDataParallel(
+            inner,
+            device_ids=[self.device.index] if self.device.type == "cuda" else None,
+            gradient_as_bucket_view=True,
+        )
+
+        def call(*given: Any, **named: Any) -> Any:
+            learning = model.training and torch.is_grad_enabled()
+            return (parallel if learning else inner)(*given, **named)
+
+        # Where compiled code has its place, too: the model stays what it is for whoever asks for its parts.
+        model._compiled_call_impl = call  # noqa: SLF001
+
+    def listen(self, hear: Callable[[torch.Tensor], None]) -> None:
+        assert self._parallel is not None
+
+        group = distributed.group.WORLD
+        assert group is not None
+
+        # The wrapper knows the second argument by its name, and refuses an annotation that is text.
+        def averaged(_, bucket):  # type: ignore[no-untyped-def]
+            hear(bucket.buffer())
+            return default_hooks.allreduce_hook(group, bucket)
+
+        self._parallel.register_comm_hook(None, averaged)
+
+    def last_of_step(self, last: bool) -> None:  # noqa: FBT001  as above
+        if self._parallel is not None:
+            self._parallel.require_backward_grad_sync = last
+
+    def average(self, gradients: Sequence[torch.Tensor]) -> None:
+        for gradient in gradients:
+            distributed.all_reduce(gradient)
+            gradient.div_(self.count)
+
+    def release(self, model: nn.Module) -> None:
+        self._parallel = None
+        model._compiled_call_impl = None  # noqa: SLF001
+
+    def leave(self) -> None:
+        """Nothing: connections end with the process. To take them down in order can hang, or abort."""
+
+
+class _Inner(nn.Module):
+    """The model, compiled or not, for the wrapper to call."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._call: Callable[..., Any] = model._compiled_call_impl or model._call_impl  # noqa: SLF001
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        return self._call(*given, **named)
+
+
+def _device(local_rank: int, local_count: int) -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    found = torch.cuda.device_count()
+    if local_count > found:
+        raise TrialError(
+            f"{local_count} workers and {found} GPU{'s' * (found != 1)} on this machine",
+            cure=f"workers = {found}, more machines, or emulated = true",
+        )
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)

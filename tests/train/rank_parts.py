@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Toys whose rows are dealt out, and some that go wrong in one worker of several."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from joulelab.workloads import share
+from joulelab.workloads.recipe import EMULATED, Recipe
+from joulelab.workloads.workload import Step
+from tests.train.train_parts import KNOBS, Toy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import torch
+    from torch import nn
+
+
+class Dealt(Toy):
+    recipe: ClassVar[Recipe] = Recipe(
+        summary="a toy for many", knobs={**KNOBS, "accumulate": 1}, quiet=EMULATED
+    )
+
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
+        for rows in share.batches(40, int(self.setting.knobs["batch_size"]), generator, self.setting):
+            yield self.x[rows], self.y[rows]
+
+
+class Failing(Dealt):
+    """The second worker cannot read its file."""
+
+    def load(self) -> None:
+        super().load()
+        if self.setting.rank == 1:
+            raise ValueError("row 7 of the file is torn")
+
+
+class Killed(Dealt):
+    """The second worker is killed in the middle of a step."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        if self.setting.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().loss(model, batch)
+
+
+class FirstKilled(Dealt):
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        if self.setting.rank == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().loss(model, batch)
+
+
+class NotFinite(Dealt):
+    """One worker's loss is not a number in the last step of an epoch, too late for the other to see it."""
+
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
+        all_of_them = list(super().batches(epoch, generator))
+        for number, batch in enumerate(all_of_them, start=1):
+            self.last = number == len(all_of_them) and epoch == 2 and self.setting.rank == 1
+            yield batch
+
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        step = super().loss(model, batch)
+        return Step(step.loss * (float("nan") if self.last else 1.0), step.samples, step.metrics)
+
+
+class Endless(Dealt):
+    """Says when it trains, and goes on until somebody stops it."""
+
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
+        if epoch == 1:
+            self.setting.data.mkdir(parents=True, exist_ok=True)
+            (self.setting.data / f"trains-{self.setting.rank}").touch()
+        while True:
+            yield from super().batches(epoch, generator)
