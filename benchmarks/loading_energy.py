@@ -2,8 +2,8 @@
 """The loading studies at the published sizes: seconds and joules of load, train and evaluate by CSV reader.
 
     python benchmarks/loading_energy.py --data DIR --out RUNS [--scale 1] [--p1b3-scale 0.25]
-        [--workloads nt3,p1b2,p1b1,p1b3] [--repeats nt3=3,p1b1=2] [--warmup p1b1=0] [--loaders ours,ours_cached]
-        [--launcher inline] [--limit 500]
+        [--workloads nt3,p1b2,p1b1,p1b3] [--repeats nt3=3,p1b1=2] [--warmup p1b1=0]
+        [--loaders ours,ours_cached] [--launcher inline] [--limit 500]
 
 Makes the stand-ins side by side (those that `--data` holds already are taken), then runs the studies in
 studies/loading*.toml on them, one trial after the other, each in a process of its own (`--launcher inline`:

@@ -12,7 +12,7 @@ from rich.table import Table
 from joulelab.analysis.loading import ORIGINAL, PUBLISHED, loading
 from joulelab.analysis.trials import PHASES
 from joulelab.report.machine import machines
-from joulelab.report.numbers import UNKNOWN, duration, quantity
+from joulelab.report.numbers import UNKNOWN, duration, percent, quantity
 from joulelab.report.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -99,10 +99,4 @@ def _total(row: Row) -> str:
 def _saved(row: Row) -> str:
     if row["loader"] == ORIGINAL:
         return ""
-    return "\n".join(_percent(row[f"{what}_saved"], row[f"{what}_saved_ci"]) for what in ("time", "energy"))
-
-
-def _percent(share: float | None, half: float | None) -> str:
-    if share is None:
-        return UNKNOWN
-    return f"{100 * share:.1f} %" if half is None else f"{100 * share:.1f} ± {100 * half:.1f} %"
+    return "\n".join(percent(row[f"{what}_saved"], row[f"{what}_saved_ci"]) for what in ("time", "energy"))

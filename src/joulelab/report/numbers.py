@@ -98,3 +98,10 @@ def _power(value: float) -> int:
 
 def _scaled(value: float, *, power: int, decimals: int) -> str:
     return f"{round(value, decimals) / 10.0**power:.{max(0, decimals + power)}f}"
+
+
+def percent(share: float | None, half: float | None = None) -> str:
+    """A share of one as a percentage, with half of its interval where there is one."""
+    if share is None:
+        return UNKNOWN
+    return f"{100 * share:.1f} %" if half is None else f"{100 * share:.1f} ± {100 * half:.1f} %"

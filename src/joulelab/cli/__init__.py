@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from joulelab.cli.caps import caps
+from joulelab.cli.data import data
+from joulelab.cli.options import METERS, DevicesOption
 from joulelab.errors import InputError, JouleLabError
 
 if TYPE_CHECKING:
@@ -30,14 +33,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-data = typer.Typer(help="Files to train on.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data, name="data")
-
-caps = typer.Typer(help="Power caps that trials set on this machine.", rich_markup_mode=None)
 app.add_typer(caps, name="caps")
-
-METERS = "Meter to use (repeat for several): nvidia, rapl, estimate, fake:FILE, replay:FILE."
-DevicesOption = Annotated[list[str] | None, typer.Option("--device", help=METERS)]
 
 
 def main() -> None:
@@ -230,6 +227,9 @@ def show(
     loading: Annotated[
         bool, typer.Option("--loading", help="What each CSV loader costs by phase, and what it saves.")
     ] = False,
+    scaling: Annotated[
+        bool, typer.Option("--scaling", help="What more workers gain, in seconds and in joules.")
+    ] = False,
     against: Annotated[
         str,
         typer.Option(
@@ -242,11 +242,13 @@ def show(
     from joulelab.records import store
     from joulelab.report import against as comparison
     from joulelab.report import loading as loaders
+    from joulelab.report import scaling as workers
     from joulelab.report import table
 
     records = store.load_records(folder)
-    if loading:
-        print((loaders.to_json if json else loaders.to_csv if csv else loaders.text)(records))
+    if loading or scaling:
+        view = loaders if loading else workers
+        print((view.to_json if json else view.to_csv if csv else view.text)(records))
     elif against and (json or csv):
         print((comparison.to_json if json else comparison.to_csv)(records, comparison.parse(against)))
     elif json or csv:
@@ -303,90 +305,6 @@ def doctor(
 
     found = examination.examine(names=tuple(device or ()), seconds=seconds)
     print(report.json(found) if json else report.text(found))
-
-
-@data.command()
-def generate(
-    workload: Annotated[
-        str, typer.Argument(help="Whose files: nt3, p1b1, p1b2, p1b3, yolo.", show_default=False)
-    ],
-    *,
-    out: Annotated[Path, typer.Option(help="Folder to write; a new or an empty one.", show_default=False)],
-    scale: Annotated[
-        float,
-        typer.Option(
-            help="Share of the columns, or of the pictures; 1 gives the published sizes.", min=0.001, max=1.0
-        ),
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.", min=0)] = 0,
-) -> None:
-    """Make stand-ins for the files of a workload: their layout, number formats and sizes, made-up values."""
-    from joulelab.data import generate as stand_ins
-    from joulelab.report import bar
-
-    with bar.live(f"{workload} to {out}") as progress:
-        for path in stand_ins.generate(workload, out, scale=scale, seed=seed, progress=progress):
-            print(f"{path}  {path.stat().st_size:,} bytes")
-
-
-@data.command()
-def cache(
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FOLDER ...]",
-            help="Also what is kept beside the files in these folders.",
-            show_default=False,
-        ),
-    ] = None,
-    *,
-    show: Annotated[
-        bool, typer.Option("--list", help="List what is kept (without --clear, the default).")
-    ] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Remove it.")] = False,
-) -> None:
-    """Show or remove what is kept: tables of `loader = "ours_cached"`, decoded pictures."""
-    from joulelab.data import cache_folder
-    from joulelab.report.numbers import quantity
-
-    found = cache_folder.below([cache_folder.own(), *(folders or ())])
-    if show or not clear:
-        for entry in cache_folder.entries(found):
-            print(f"{entry.state:9} {quantity(entry.size, 'B'):>8}  {entry.source or entry.path}")
-    if clear:
-        files, size = cache_folder.clear(found)
-        print(f"removed {files} files, {quantity(size, 'B')}")
-
-
-@caps.callback(invoke_without_command=True)
-def caps_default(context: typer.Context) -> None:
-    """Power caps that trials set on this machine. Without a command: show them."""
-    if context.invoked_subcommand is None:
-        caps_show(device=None)
-
-
-@caps.command("show")
-def caps_show(*, device: DevicesOption = None) -> None:
-    """Show the cap of each device: in force, range, who holds it, what a trial that was killed left."""
-    from joulelab.hardware.find_caps import find_caps
-    from joulelab.knobs.lease import lease_folder
-    from joulelab.report import caps as report
-
-    found = find_caps("", tuple(device or ()))
-    print(report.text(found, folder=lease_folder()))
-    found.close()
-
-
-@caps.command("restore")
-def caps_restore() -> None:
-    """Put back what trials that were killed left, as every command does; 1 if something could not be.
-
-    Caps of trials that run are left alone. For administrators: a line of a scheduler's epilog.
-    """
-    from joulelab.knobs import put_back
-    from joulelab.knobs.lease import lease_folder
-
-    sys.exit(0 if put_back.repair(lease_folder(), say=print) else 1)
 
 
 def _warn(words: str) -> None:
