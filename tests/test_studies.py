@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STUDIES = sorted((Path(__file__).parents[1] / "studies").glob("*.toml"))
 PAPER = [path for path in STUDIES if path.stem.startswith("edelman_")]
+SCALED = [path for path in STUDIES if path.stem.startswith("wu_")]
 # Where a machine without a GPU cannot have as many rows.
 FEWER = {"edelman_precision_parts": {"precision": ("fp32", "bf16")}}
 
@@ -158,3 +159,16 @@ def test_a_small_variant_ends_with_table_and_comparison(tmp_path: Path) -> None:
     assert [row["precision"] for row in rows] == ["fp16", "fp32"]
     assert rows[0]["reference"] == rows[1]["trial"]
     assert rows[0]["j_per_sample_change"] is not None
+
+
+@pytest.mark.parametrize("path", SCALED, ids=lambda path: path.stem)
+def test_a_study_of_workers_is_small_in_numbers_only(path: Path) -> None:
+    small, full = asked(path, small=True), asked(path)
+    assert list(small.grid) == list(full.grid)
+    assert small.against == full.against == {"workers": 1}
+    assert max(small.grid["workers"]) < max(full.grid["workers"])
+    assert small.knobs.keys() == full.knobs.keys()
+    assert small.knobs["threads"] == 1, "a worker does not gain what another one's threads lose"
+    assert small.knobs.get("sharing") == full.knobs.get("sharing")
+    listed = (Path(__file__).parents[1] / "docs" / "studies.md").read_text(encoding="utf-8")
+    assert f"`{path.stem}`" in listed

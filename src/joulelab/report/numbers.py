@@ -100,8 +100,9 @@ def _scaled(value: float, *, power: int, decimals: int) -> str:
     return f"{round(value, decimals) / 10.0**power:.{max(0, decimals + power)}f}"
 
 
-def percent(share: float | None, half: float | None = None) -> str:
+def percent(share: float | None, half: float | None = None, *, digits: int = 1) -> str:
     """A share of one as a percentage, with half of its interval where there is one."""
     if share is None:
         return UNKNOWN
-    return f"{100 * share:.1f} %" if half is None else f"{100 * share:.1f} ± {100 * half:.1f} %"
+    said = f"{100 * share:.{digits}f}"
+    return f"{said} %" if half is None else f"{said} ± {100 * half:.{digits}f} %"

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from joulelab.records.store import TrialRecord
 
 Row = dict[str, Any]
-HEADS = ("time", "load", "wait", "accuracy", "power", "energy", "a worker", "speed-up", "efficiency")
+HEADS = (
+    "time\npower",
+    "load\nwait",
+    "accu-\nracy",
+    "energy\na worker",
+    "speed-\nup",
+    "efficiency\nin joules",
+)
 
 
 def text(records: Sequence[TrialRecord], *, width: int = 0) -> str:
@@ -74,15 +81,14 @@ def _table(rows: Sequence[Row]) -> Table:
         source = (row["source"] or UNKNOWN) + (", simulated" if row["simulated"] else "")
         table.add_row(
             f"{row['workers']}\n  {source}",
-            duration(row["time_s"]),
-            percent(row["load_time_share"]),
-            percent(row["waiting_share"]),
+            f"{duration(row['time_s'])}\n{quantity(row['power_w'], 'W')}",
+            f"{percent(row['load_time_share'])}\n{percent(row['waiting_share'])}",
             UNKNOWN if row["accuracy"] is None else f"{row['accuracy']:.3f}",
-            quantity(row["power_w"], "W"),
-            quantity(row["energy_j"], "J", error=row["energy_error_j"]),
-            quantity(row["energy_per_worker_j"], "J"),
+            f"{quantity(row['energy_j'], 'J', error=row['energy_error_j'])}\n"
+            f"{quantity(row['energy_per_worker_j'], 'J')}",
             _times(row["speedup"], row["speedup_ci"]),
-            f"{percent(row['efficiency'])}\n{percent(row['energy_efficiency'], row['energy_efficiency_ci'])}",
+            f"{percent(row['efficiency'], digits=0)}\n"
+            f"{percent(row['energy_efficiency'], row['energy_efficiency_ci'], digits=0)}",
         )
     return table
 
@@ -90,4 +96,4 @@ def _table(rows: Sequence[Row]) -> Table:
 def _times(value: float | None, half: float | None) -> str:
     if value is None:
         return UNKNOWN
-    return f"{value:.2f}" if half is None else f"{value:.2f} ± {half:.2f}"
+    return f"{value:.2f}" if half is None else f"{value:.2f}\n± {half:.2f}"
