@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from joulelab.workloads import share
@@ -77,3 +78,11 @@ class Endless(Dealt):
             (self.setting.data / f"trains-{self.setting.rank}").touch()
         while True:
             yield from super().batches(epoch, generator)
+
+
+class Late(Dealt):
+    """The second worker reads its files for half a second longer."""
+
+    def load(self) -> None:
+        super().load()
+        time.sleep(0.5 * self.setting.rank)

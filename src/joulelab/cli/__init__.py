@@ -230,6 +230,9 @@ def show(
     scaling: Annotated[
         bool, typer.Option("--scaling", help="What more workers gain, in seconds and in joules.")
     ] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="For whom the workers of one trial waited, and how long.")
+    ] = False,
     against: Annotated[
         str,
         typer.Option(
@@ -245,10 +248,17 @@ def show(
     from joulelab.report import scaling as workers
     from joulelab.report import table
 
+    if timeline:
+        from joulelab.records.layout import TrialFolder
+        from joulelab.report import timeline as together
+
+        view = together.to_json if json else together.to_csv if csv else together.text
+        print(view(TrialFolder(folder)))
+        return
     records = store.load_records(folder)
     if loading or scaling:
-        view = loaders if loading else workers
-        print((view.to_json if json else view.to_csv if csv else view.text)(records))
+        of = loaders if loading else workers
+        print((of.to_json if json else of.to_csv if csv else of.text)(records))
     elif against and (json or csv):
         print((comparison.to_json if json else comparison.to_csv)(records, comparison.parse(against)))
     elif json or csv:

@@ -22,6 +22,7 @@ KNOBS = {
     "target": "joulelab.knobs.target:TargetKnob",
     "task": "joulelab.knobs.recipe:Task",
     "threads": "joulelab.knobs.threads:Threads",
+    "timeline_every": "joulelab.knobs.sharing:TimelineEvery",
     "warmup_updates": "joulelab.knobs.sharing:WarmupUpdates",
     "workers": "joulelab.knobs.sharing:Workers",
 }

@@ -80,6 +80,16 @@ class WarmupUpdates(Knob):
     )
 
 
+class TimelineEvery(Knob):
+    parameter: ClassVar[Parameter] = Parameter(
+        name="timeline_every",
+        kind="int",
+        minimum=0,
+        help="of so many steps one is noted in detail by each of several workers; 0: none",
+        unit="steps",
+    )
+
+
 class Layerwise(Knob):
     parameter: ClassVar[Parameter] = Parameter(
         name="layerwise",

@@ -23,6 +23,7 @@ def written(folder: TrialFolder) -> list[Path]:
         folder.log,
         folder.failed,
         folder.ranks,
+        folder.nodes,
     )
     return [path for path in paths if path.exists()]
 

@@ -59,6 +59,18 @@ class TrialFolder:
         """What each worker says of itself, where several trained together."""
         return self.path / "ranks"
 
+    def events_of(self, number: int) -> Path:
+        """What one worker did when, beside those of the others."""
+        return self.ranks / f"{number:05d}.events.jsonl"
+
+    def node(self, host: str) -> Path:
+        """The record of another machine's meter: windows and power."""
+        return self.path / "nodes" / host
+
+    @property
+    def nodes(self) -> Path:
+        return self.path / "nodes"
+
     def rank(self, number: int) -> Path:
         return self.ranks / f"{number:05d}.json"
 

@@ -34,6 +34,9 @@ class RankRecord(msgspec.Struct, frozen=True, kw_only=True):
     state: str  # done | failed | interrupted
     reason: str = ""
     repeats: tuple[Repeat, ...] = ()
+    clocks: tuple[
+        dict[str, int], ...
+    ] = ()  # at_ns, offset_ns, error_ns: to the first worker's, at start and end
     schema: int = SCHEMA
 
 
@@ -46,7 +49,7 @@ def read(folder: TrialFolder) -> Iterator[RankRecord]:
     """In the order of their numbers; a file that is not whole is passed over."""
     if not folder.ranks.is_dir():
         return
-    for path in sorted(folder.ranks.glob("*.json")):
+    for path in sorted(folder.ranks.glob("[0-9]*[0-9].json")):
         try:
             yield store.read_json(path, RankRecord)
         except RecordError:

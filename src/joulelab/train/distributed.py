@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -17,7 +20,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from joulelab.errors import TrialError
 from joulelab.knobs.sharing import processes_of
+from joulelab.train.clocks import Offset, offset
 from joulelab.train.ranks import Ranks
+from joulelab.train.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,10 +78,12 @@ class Group(Ranks):
     """All workers of a trial."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        super().__init__()
         self.rank, self.count = int(environment["RANK"]), int(environment["WORLD_SIZE"])
         self.local_rank = int(environment["LOCAL_RANK"])
         self.device = _device(self.local_rank, int(environment["LOCAL_WORLD_SIZE"]))
         self._parallel: DistributedDataParallel | None = None
+        self._hears: list[Callable[[torch.Tensor], None]] = []
         try:
             distributed.init_process_group(
                 "nccl" if self.device.type == "cuda" else "gloo",
@@ -89,6 +96,9 @@ class Group(Ranks):
                 f"{environment['MASTER_PORT']}: {str(error).splitlines()[0]}",
                 cure="see that no other job uses that port, and that the machines reach each other",
             ) from error
+        # Words and clocks go by the host; a GPU is for gradients.
+        self._side = distributed.new_group(backend="gloo") if self.device.type == "cuda" else None
+        self.hosts = tuple(self.texts(socket.gethostname()))
 
     # ---- words and numbers ---------------------------------------------------------------------------------
 
@@ -107,18 +117,18 @@ class Group(Ranks):
 
     def texts(self, text: str) -> list[str]:
         # Lengths first; then all are as long as the longest. Objects would have to be pickled.
-        said = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(self.device) if text else None
-        own = torch.tensor([0 if said is None else len(said)], device=self.device)
+        said = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8) if text else None
+        own = torch.tensor([0 if said is None else len(said)])
         lengths = [torch.zeros_like(own) for _ in range(self.count)]
-        distributed.all_gather(lengths, own)
+        distributed.all_gather(lengths, own, group=self._side)
         longest = max(1, *(int(length.item()) for length in lengths))
-        padded = torch.zeros(longest, dtype=torch.uint8, device=self.device)
+        padded = torch.zeros(longest, dtype=torch.uint8)
         if said is not None:
             padded[: len(said)] = said
         heard = [torch.zeros_like(padded) for _ in range(self.count)]
-        distributed.all_gather(heard, padded)
+        distributed.all_gather(heard, padded, group=self._side)
         return [
-            bytes(line[: int(length.item())].cpu().numpy()).decode()
+            bytes(line[: int(length.item())].numpy()).decode()
             for line, length in zip(heard, lengths, strict=True)
         ]
 
@@ -126,11 +136,16 @@ class Group(Ranks):
 
     def spread(self, model: nn.Module) -> None:
         inner = _Inner(model)
-        self._parallel = parallel = DistributedDataParallel(
-            inner,
-            device_ids=[self.device.index] if self.device.type == "cuda" else None,
-            gradient_as_bucket_view=True,
-        )
+        # What the wrapper does first is to compare shapes, and to wait for all: a worker that still reads its
+        # files is waited for here.
+        with self.trace.collective("broadcast"):
+            self._parallel = parallel = DistributedDataParallel(
+                inner,
+                device_ids=[self.device.index] if self.device.type == "cuda" else None,
+                gradient_as_bucket_view=True,
+            )
+        if type(self.trace) is not Trace:
+            self._hook(parallel)
 
         def call(*given: Any, **named: Any) -> Any:
             learning = model.training and torch.is_grad_enabled()
@@ -141,16 +156,24 @@ class Group(Ranks):
 
     def listen(self, hear: Callable[[torch.Tensor], None]) -> None:
         assert self._parallel is not None
+        if not self._hears and type(self.trace) is Trace:
+            self._hook(self._parallel)
+        self._hears.append(hear)
 
-        group = distributed.group.WORLD
+    def _hook(self, parallel: DistributedDataParallel) -> None:
+        """Be there when gradients are averaged. A wrapper takes one hook, once."""
+        group, hears, trace = distributed.group.WORLD, self._hears, self.trace
         assert group is not None
 
         # The wrapper knows the second argument by its name, and refuses an annotation that is text.
         def averaged(_, bucket):  # type: ignore[no-untyped-def]
-            hear(bucket.buffer())
-            return default_hooks.allreduce_hook(group, bucket)
+            for hear in hears:
+                hear(bucket.buffer())
+            done = trace.bucket(bucket.index(), bucket.buffer().nbytes)
+            mean = default_hooks.allreduce_hook(group, bucket)
+            return mean if done is None else mean.then(partial(_done, done))
 
-        self._parallel.register_comm_hook(None, averaged)
+        parallel.register_comm_hook(None, averaged)
 
     def last_of_step(self, last: bool) -> None:  # noqa: FBT001  as above
         if self._parallel is not None:
@@ -161,12 +184,26 @@ class Group(Ranks):
             distributed.all_reduce(gradient)
             gradient.div_(self.count)
 
+    def clock(self) -> Offset:
+        leaders = [rank for rank, host in enumerate(self.hosts) if host not in self.hosts[:rank]]
+        # All workers of a machine read the same clock, and know what its first one found.
+        own = offset(self.rank, leaders, self._side) if self.rank in leaders else None
+        said = self.texts(msgspec.json.encode(own).decode())
+        leader = self.hosts.index(self.hosts[self.rank])
+        return msgspec.json.decode(said[leader], type=Offset)
+
     def release(self, model: nn.Module) -> None:
         self._parallel = None
+        self._hears = []
         model._compiled_call_impl = None  # noqa: SLF001
 
     def leave(self) -> None:
         """Nothing: connections end with the process. To take them down in order can hang, or abort."""
+
+
+def _done(done: Callable[[], None], mean: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+    done()
+    return mean.value()
 
 
 class _Inner(nn.Module):

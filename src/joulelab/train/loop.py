@@ -29,7 +29,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
 ) -> Repeat:
     """Load, train, evaluate. `on_epoch` is given the line for metrics.jsonl, `on_progress` what to show."""
     torch.manual_seed(job.seed)
-    ranks, knobs = job.ranks, job.setting.knobs
+    ranks, knobs, trace = job.ranks, job.setting.knobs, job.ranks.trace
     # The order of the samples has a generator of its own: dropout in a model must not change what it is
     # shown.
     order, *others = orders(knobs, seed=job.seed, rank=ranks.rank)
@@ -42,7 +42,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         clip=workload.clip,
     )
     precision.average = ranks.average
-    precision.rate = rate_of(knobs)
+    precision.rate, precision.trace = rate_of(knobs), trace
     tape = Tape(workload.metrics, dtype=precision.dtype, ranks=ranks)
     waiting = Waiting()
     phases = Phases(meter)
@@ -78,13 +78,19 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
                 on_progress({**here, "phase": "train", "epoch": epoch, **shown(figures)})
                 with phases("train"):
                     model.train()
+                    trace.begin_epoch(epoch)
+                    trace.begin_step(precision.attempted + 1)
                     for given in waiting.over(workload.batches(epoch, order)):
+                        trace.mark("data")
                         batch = workload.place(given)
                         ranks.last_of_step(precision.completes)
                         with precision.autocast():
                             step = workload.loss(model, batch)
+                        trace.mark("forward")
                         if precision.step(step.loss, optimizer):
                             workload.on_step_end(model, optimizer, step=precision.attempted)
+                            trace.mark("update")
+                            trace.begin_step(precision.attempted + 1)
                         # Nothing here waits for the device: the tape and the scaler's own check do so when
                         # they must.
                         wrong = tape.put(step, step=precision.attempted)
@@ -94,6 +100,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
                         workload.on_step_end(model, optimizer, step=precision.attempted)
                     # Inside the window, because fetching the last losses waits for the last step.
                     figures, wrong_at_end = tape.end_epoch()
+                trace.end_epoch()
                 wrong = wrong or wrong_at_end or precision.complaint(finished=epoch == job.epochs)
 
                 # ---- evaluate ------------------------------------------------------------------------------

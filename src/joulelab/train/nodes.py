@@ -24,14 +24,24 @@ class Said(msgspec.Struct, frozen=True):
     phases: dict[str, Measurement]
 
 
+def of_all_machines(total: Measurement, ranks: Ranks) -> Measurement:
+    """What the trial cost on every machine."""
+    heard = _heard(Said(socket.gethostname(), total, {}), ranks)
+    return (
+        over_machines([each.total for each in heard], [each.host for each in heard]) if heard[1:] else total
+    )
+
+
+def _heard(own: Said, ranks: Ranks) -> list[Said]:
+    """What the first worker of each machine says."""
+    text = msgspec.json.encode(own if ranks.local_rank == 0 else None).decode()
+    said = [msgspec.json.decode(line, type=Said | None) for line in ranks.texts(text)]
+    return [each for each in said if each is not None]
+
+
 def together(repeat: Repeat, ranks: Ranks) -> Repeat:
     """The repeat with the energy of every machine; on one machine it is as it was."""
-    if ranks.count == 1:
-        return repeat
-    own = Said(socket.gethostname(), repeat.total, repeat.phases) if ranks.local_rank == 0 else None
-    heard = ranks.texts(msgspec.json.encode(own).decode())
-    said = [msgspec.json.decode(text, type=Said | None) for text in heard]
-    leaders = [each for each in said if each is not None]
+    leaders = _heard(Said(socket.gethostname(), repeat.total, repeat.phases), ranks)
     if len(leaders) == 1:
         return repeat
     hosts = [each.host for each in leaders]

@@ -13,6 +13,7 @@ from torch import nn
 from joulelab.errors import TrialError, unknown
 from joulelab.train import fp8
 from joulelab.train.rate import Rate, gradients
+from joulelab.train.trace import Trace
 
 
 class Precision:
@@ -24,6 +25,7 @@ class Precision:
     def __init__(self, device: torch.device, *, accumulate: int = 1, clip: float = 0.0) -> None:
         self.device = device
         self.rate = Rate()
+        self.trace = Trace()
         self.average: Callable[[Sequence[torch.Tensor]], None] = _nothing
         self.accumulate = accumulate  # batches to an optimizer step
         self.clip = clip  # the most that the norm of all gradients may be; 0 does not limit it
@@ -52,6 +54,7 @@ class Precision:
             self.attempted += 1
         self._held += 1
         self._backward(loss if self.accumulate == 1 else loss / self.accumulate)
+        self.trace.mark("backward")
         self.rate.backward(optimizer, of=self.accumulate)
         if self._held < self.accumulate:
             return False

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from joulelab.train.clocks import Offset
+from joulelab.train.trace import Trace
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -20,6 +23,10 @@ class Ranks:
     rank = 0
     count = 1
     local_rank = 0
+    hosts: tuple[str, ...] = ()  # of all ranks, where there are several
+
+    def __init__(self) -> None:
+        self.trace = Trace()
 
     def seed(self, seed: int) -> int:
         """What this rank draws from where ranks must differ; the first draws as one that is alone."""
@@ -51,6 +58,10 @@ class Ranks:
 
     def average(self, gradients: Sequence[torch.Tensor]) -> None:
         """The mean over all ranks, in place, of gradients that `spread` did not average."""
+
+    def clock(self) -> Offset:
+        """How far this machine's clock is from that of the first worker's."""
+        return Offset(at_ns=0, offset_ns=0, error_ns=0)
 
     def release(self, model: nn.Module) -> None:
         """`model` is called no more."""

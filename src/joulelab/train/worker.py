@@ -35,10 +35,11 @@ from joulelab.train.fitting import fitting, ran_out
 from joulelab.train.inference import run_inference
 from joulelab.train.job import Job, Tell
 from joulelab.train.loop import run_repeat
-from joulelab.train.nodes import together
+from joulelab.train.nodes import of_all_machines, together
 from joulelab.train.precision import PRECISIONS
 from joulelab.train.ranks import Ranks
 from joulelab.train.stopping import Stopped, stoppable
+from joulelab.train.trace import Timeline
 from joulelab.workloads import RECIPES, WORKLOADS
 from joulelab.workloads.workload import Setting, Workload
 
@@ -62,6 +63,7 @@ class _Ending(msgspec.Struct):
     repeats: list[Repeat] = []
     job: Any = None  # the Job that ran last
     ranks: Any = None  # the Ranks, once they have met
+    clocks: list[Any] = []  # Offsets
 
 
 def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..., Meter] = Meter) -> int:
@@ -137,18 +139,14 @@ def _run(
             add=ranks.add,
             say=site.say,
         )
-        # What is made once is made by the first worker of a machine; the others find it.
-        if ranks.local_rank == 0:
-            workload(setting).prepare()
-        ranks.any(False)
-        if ranks.local_rank:
-            workload(setting).prepare()
+        _prepare(workload, setting, ranks)
         # The first optimizer of a process loads torch's compiler, used or not: seconds that belong to no
         # repeat.
         torch.optim.SGD([torch.zeros(1, requires_grad=True)])
 
         # ---- the machine at rest, then the repeats ---------------------------------------------------------
-        meter = put_back.enter_context(open_meter(out=folder.path, devices=spec.devices))
+        out = _record_of(folder, ranks)
+        meter = put_back.enter_context(open_meter(out=out, devices=spec.devices))
         idle = meter.idle(IDLE_S)
         if ranks.rank == 0:
             provenance.write_host(
@@ -165,6 +163,8 @@ def _run(
             metrics = store.Lines(folder.metrics, kind="metrics")
             put_back.callback(metrics.close)
             on_epoch = metrics.append
+        _note_events(folder, ranks, setting=setting, put_back=put_back)
+        ending.clocks.append(ranks.clock())
         run = run_inference if knobs.get("task") == "inference" else run_repeat
         whole = meter.window("trial")
         try:
@@ -177,6 +177,7 @@ def _run(
                     if not repeat.valid:
                         ending.reason = f"repeat {repeat.index}: {repeat.reason}"
                         break  # the trial enters no comparison any more
+                ending.clocks.append(ranks.clock())
         finally:
             # What was changed on the machine goes back before anything that takes time: whoever stops a job
             # kills it soon after asking.
@@ -184,6 +185,16 @@ def _run(
                 turned.close()
             finally:
                 ending.total = whole.measurement
+        ending.total = of_all_machines(ending.total, ranks)
+
+
+def _prepare(workload: type[Workload], setting: Setting, ranks: Ranks) -> None:
+    """What is made once is made by the first worker of a machine; the others find it."""
+    if ranks.local_rank == 0:
+        workload(setting).prepare()
+    ranks.any(False)
+    if ranks.local_rank:
+        workload(setting).prepare()
 
 
 def jobs(
@@ -252,6 +263,26 @@ def _blamed(folder: TrialFolder) -> str:
     return words
 
 
+def _note_events(folder: TrialFolder, ranks: Ranks, *, setting: Setting, put_back: ExitStack) -> None:
+    """Where several work together, each notes when it did what."""
+    every = int(setting.knobs.get("timeline_every", 0))
+    if not every or ranks.count == 1:
+        return
+    store.make_folder(folder.ranks)
+    events = store.Lines(folder.events_of(ranks.rank), kind="events")
+    put_back.callback(events.close)
+    ranks.trace = Timeline(events.append, every=every, device=setting.device)
+
+
+def _record_of(folder: TrialFolder, ranks: Ranks) -> Path:
+    """Where this machine's meter writes: one file must not be written by two machines."""
+    if not ranks.hosts or ranks.hosts[ranks.rank] == ranks.hosts[0]:
+        return folder.path
+    own = folder.node(ranks.hosts[ranks.rank])
+    own.mkdir(parents=True, exist_ok=True)
+    return own
+
+
 def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
@@ -300,6 +331,7 @@ def _write_own(folder: TrialFolder, ending: _Ending) -> None:
         state=ending.state,
         reason=ending.reason,
         repeats=tuple(ending.repeats),
+        clocks=tuple(msgspec.structs.asdict(each) for each in ending.clocks),
     )
     write_rank(folder, record)
 

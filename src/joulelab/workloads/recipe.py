@@ -15,6 +15,7 @@ SHARED: dict[str, Scalar] = {
     "layerwise": "off",
     "rate_rule": "none",
     "sharing": "shard",
+    "timeline_every": 50,
     "warmup_updates": 0,
     "workers": 1,
 }
