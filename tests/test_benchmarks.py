@@ -36,3 +36,30 @@ def test_the_truth_of_the_meter_against_a_stand_in(weird_tmp_path: Path) -> None
     assert [row["kind"] for row in written["rows"]] == ["anywhere", "on edges", "exact"]
     assert all(row["held"] == 1 for row in written["rows"])
     assert str(ROOT) not in out.read_text()
+
+
+@pytest.mark.slow
+def test_the_search_for_a_recipe_and_what_it_goes_on_from(weird_tmp_path: Path) -> None:
+    program = [sys.executable, str(ROOT / "benchmarks" / "vision_recipe.py"), "--smoke", "--seconds", "40"]
+    first, second = weird_tmp_path / "first.json", weird_tmp_path / "second.json"
+
+    def call(*words: str) -> str:
+        done = subprocess.run(
+            [*program, *words], check=True, timeout=55, cwd=weird_tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
+
+    said = call(
+        "--target", "0.01", "--variants", "cutmix", "--add", "mine: mix=mixup,hole=2", "-o", str(first)
+    )
+    written = json.loads(first.read_text())
+    assert {row["variant"] for row in written["rows"]} == {"cutmix", "mine"}
+    assert written["winner"]["confirmed"]
+    assert all(row["reached"]["epochs"] == 2 for row in written["rows"])
+    assert "cheapest that reached it" in said
+    said = call("--target", "1.1", "--variants", "strong", "--resume", str(first), "-o", str(second))
+    written = json.loads(second.read_text())
+    assert {row["variant"] for row in written["rows"]} == {"cutmix", "mine", "strong"}
+    assert not written["winner"]["confirmed"]
+    assert "NOT CONFIRMED" in said
+    assert sorted(path.name for path in weird_tmp_path.iterdir()) == ["first.json", "second.json"]
