@@ -54,8 +54,8 @@ class Strong:
         given = pictures.float()
         grey = (given * self._grey).sum(3, keepdim=True)
         # Away from black, from the picture's mean, from its own grey: or towards it.
-        still = torch.where(self._saturation[part], grey, 0.0)
-        still = torch.where(self._contrast[part], grey.mean((1, 2), keepdim=True), still)
+        mean = grey.mean((1, 2), keepdim=True)
+        still = torch.where(self._contrast[part], mean, grey * self._saturation[part])
         # A factor of one gives the pixels themselves, to the bit.
         return torch.lerp(still.expand_as(given), given, self._factor[part]).clamp_(0.0, 255.0)
 
