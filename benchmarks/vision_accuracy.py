@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joules to a real accuracy: ResNet-18 on 20,000 real pictures of CIFAR-10 as JPEG, 5,000 held out.
+"""Joules to real accuracies: ResNet-18 on 20,000 real pictures of CIFAR-10 as JPEG, 5,000 held out.
 
-    python benchmarks/vision_accuracy.py --data CIFAR.zip [--target 0.9] [--seconds 400] [-o FILE.json]
+    python benchmarks/vision_accuracy.py --data CIFAR.zip [--targets 0.84,0.9] [--seconds 400] [-o FILE.json]
+        [--fast FILE.json|key=value,...] [--paper key=value,...] [--paper ...]
         [--parts path,fast,paper,batches,factors] [--batches 128,512,2048] [-n 5] [--smoke]
 
 --data is a zip, or a folder, with train/CLASS/ and val/CLASS/ below its top. What is asked, in this order:
   path     JPEG through the cache to the device: pictures a second, and the share of training spent waiting
-  fast     how many epochs the fast recipe needs (the first of --epochs that reaches the target), then n seeds
-  paper    the usual recipe: epochs to the target in bf16, then as many seeds in fp32 as the time suffices for
-  batches  joules and epochs to the target by batch size, the fast recipe, n seeds each, seeds in turn
+  fast     the fast recipe with what --fast says (parameters and knobs, or the file of vision_recipe.py), n
+           seeds; where no epochs are said, first the shortest of --epochs that reaches the highest target
+  paper    the usual recipe with what each --paper says: as published (decay 0.0001 and stairs), and with the
+           decay usual for CIFAR, if nothing is said. Epochs by seeds in bf16; joules of an epoch in fp32; and
+           as many whole trainings in fp32 as --paper-n says and the time suffices for
+  batches  joules and epochs to the highest target by batch size, the fast recipe, n seeds each, in turn
   factors  joules a picture in fp32 and what each setting takes off it, so that the gain can be taken apart
-Energy to the target is that of the whole repeat: loading, making the network, training and every evaluation
-until the target is reached. One short run of each shape before it (choice of algorithms) is left out.
+Every training goes on to the highest target or to its end, and tells what it had cost at the first epoch that
+reached each target: loading, making the network, training and every evaluation until then. One short run of
+each shape before it (choice of algorithms, compiling) is left out. What was found is written after each
+training. A training in fp32 takes long: its joules to a target are also calculated, epochs in bf16 by joules
+of an epoch in fp32 and those of loading, and the table says which is which.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +45,18 @@ from vision_parts import (
     spread,
     write,
 )
+from vision_search import best, reached
+from vision_train import FAST, NETWORK, TODAY, in_words, numbers, pairs, train, unpacked
 
 from joulelab import Meter
 from joulelab.data import image_cache
 from joulelab.workloads.picture_augment import Normal, Shifted
 from joulelab.workloads.picture_source import Source, Streamed
 
-NETWORK = {"depth": 18, "stem": "cifar", "image_size": 32}
-TODAY = {"precision": "bf16", "memory_format": "channels_last"}
-FAST = {"recipe": "fast", "batch_size": 512, "learning_rate": 0.2, "evaluate_mirrored": True, **TODAY}
 PAPER = {"recipe": "imagenet", "batch_size": 256, "learning_rate": 0.1}
+PAPERS = ["", "decay=0.0005"]  # as published; as usual for CIFAR
 FP32 = {"precision": "fp32", "memory_format": "contiguous"}
-PART_SHARE = 0.35  # of the time, that one part may use before the others have had their turn
+SHORT = 5  # epochs in fp32, of which the first is left out
 
 
 class Bench:
@@ -60,75 +67,63 @@ class Bench:
         self.data = data
         self.meter = meter
         self.box = Box(given.seconds)
-        self.found: dict[str, Any] = {}
+        self.found: dict[str, Any] = {"trainings": []}
         self.notes: list[str] = []
-        self.target = f"val_accuracy >= {given.target:g}"
-        self.epochs = list(given.epochs)
-        self.cost_s: dict[str, float] = {}  # of the last run of a kind
+        self.top = max(given.targets)
+        self.fast_asked = {**FAST, **given.fast}
+        self.epoch_s: dict[str, float] = {}  # the longest of a kind
         self.network = dict(NETWORK)
 
+    def save(self) -> None:
+        write(self.given.out, {**machine(), "arguments": vars(self.given), **self.found, "notes": self.notes})
+
     def train(self, kind: str, seed: int, **asked: Any) -> dict[str, Any] | None:
-        """One repeat; None where the time does not suffice for another of its kind."""
-        if self.box.left_s() < 1.15 * self.cost_s.get(kind, 0.0):
+        """One training to the highest target; None where the time does not suffice for one more."""
+        if self.box.left_s() < 1.1 * asked["epochs"] * self.epoch_s.get(kind, 0.0):
             self.notes.append(f"{kind}: seed {seed} left out for want of time")
             return None
-        made = setting(data=str(self.data), **{**self.network, **asked})
-        kept = Kept(self.meter)
-        curve: list[float | None] = []
-        began_s = time.monotonic()
-        with knobs_on(made):
-            done = repeat(
-                made, meter=kept, seed=seed, on_epoch=lambda line: curve.append(line.get("val_accuracy"))
-            )
-        self.cost_s[kind] = time.monotonic() - began_s
-        train = done.phases["train"]
-        row = {
-            "kind": kind,
-            "seed": seed,
-            "batch_size": made.knobs["batch_size"],
-            "epochs_asked": made.knobs["epochs"],
-            "reached": done.reached,
-            "valid": done.valid,
-            "reason": done.reason,
-            "epochs": done.epochs,
-            "samples": done.samples,
-            "energy_j": done.total.energy_j,
-            "energy_error_j": done.total.energy_error_j,
-            "time_s": done.total.time_s,
-            "train_j": train.energy_j,
-            "train_j_per_image": train.energy_j / done.samples if train.energy_j else None,
-            "images_per_s": done.samples / train.time_s,
-            "waiting_share": (done.waiting_s or 0.0) / train.time_s,
-            "val_accuracy": done.metrics.get("val_accuracy"),
-            "curve": curve,
-        }
-        settled()
+        words = {**self.network, **asked, "data": str(self.data), "target": f"val_accuracy >= {self.top}"}
+        row = {"kind": kind, **train(words, meter=self.meter, seed=seed)}
+        row["targets"] = {str(target): reached(row, target) for target in self.given.targets}
+        self.epoch_s[kind] = max(self.epoch_s.get(kind, 0.0), row["wall_s"] / row["epochs"])
+        self.found["trainings"].append(row)
+        self.save()
+        hits = [f"{target} at epoch {hit['epochs']}" for target, hit in row["targets"].items() if hit]
         say(
-            f"{kind:28} seed {seed}: {'' if done.reached else 'not '}reached at epoch {done.epochs} of "
-            f"{made.knobs['epochs']}, {row['val_accuracy']}, {done.total.energy_j or 0:.0f} J, "
-            f"{done.total.time_s:.1f} s, {row['images_per_s']:.0f}/s {done.reason}"
+            f"{kind:32} seed {seed}: {', '.join(hits) or 'no target'} of {row['epochs_asked']}, "
+            f"{best(row):.4f}, {row['energy_j'] or 0:.0f} J, {row['time_s']:.1f} s, "
+            f"{row['images_per_s']:.0f}/s {row['reason']}"
         )
         return row
 
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [row for row in self.found["trainings"] if row["kind"] == kind]
+
+    def kinds(self) -> list[str]:
+        return list(
+            dict.fromkeys(row["kind"] for row in self.found["trainings"] if "search" not in row["kind"])
+        )
+
     def warm(self, **asked: Any) -> None:
-        """An epoch that counts for nothing: algorithms are chosen, memory is taken."""
-        made = setting(data=str(self.data), **{**self.network, **asked, "epochs": 1, "target": ""})
-        with knobs_on(made):
-            repeat(made, meter=Kept(self.meter))
+        """An epoch that counts for nothing: algorithms are chosen, memory is taken, code is compiled."""
+        asked = {**self.network, **asked, "data": str(self.data), "epochs": 1, "target": ""}
+        row = train(asked, meter=self.meter, seed=0)
+        self.found.setdefault("warm", []).append({"asked": in_words(asked), "wall_s": row["wall_s"]})
 
     # ---- the parts -----------------------------------------------------------------------------------------
 
     def path(self) -> None:
         began_s = time.monotonic()
         train = image_cache.open_images(self.data / "train", size=32)
-        image_cache.open_images(self.data / "val", size=32)
+        val = image_cache.open_images(self.data / "val", size=32)
         built_s = time.monotonic() - began_s
         began_s = time.monotonic()
         train = image_cache.open_images(self.data / "train", size=32)
         opened_s = time.monotonic() - began_s
+        count = len(train.labels) + len(val.labels)
         found = {
-            "jpeg": len(train.labels) + 5000,
-            "decode_images_per_s": (len(train.labels) + 5000) / built_s,
+            "jpeg": count,
+            "decode_images_per_s": count / built_s,
             "decode_s": built_s,
             "open_again_s": opened_s,
             "open_again_images_per_s": len(train.labels) / opened_s,
@@ -158,56 +153,68 @@ class Bench:
             torch.cuda.synchronize()
 
     def fast(self) -> None:
-        self.warm(**FAST)
-        ladder = []
-        for epochs in self.epochs:
-            row = self.train("fast, search", 100, **FAST, epochs=epochs, target=self.target)
-            if row is None:
+        self.warm(**self.fast_asked)
+        for epochs in [] if "epochs" in self.fast_asked else self.given.epochs:
+            row = self.train("fast, search", 100, **self.fast_asked, epochs=epochs)
+            if row is None or row["targets"][str(self.top)]:
                 break
-            ladder.append(row)
-            if row["reached"]:
-                self.epochs = [epochs]
-                break
-        self.found["search"] = ladder
-        self.found["fast"] = self._seeds("fast", self.given.n, **FAST, epochs=self.epochs[-1])
+        self.fast_asked["epochs"] = self._epochs()
+        for seed in range(self.given.n):
+            self.train("fast", seed, **self.fast_asked)
 
-    def _seeds(self, kind: str, count: int, **asked: Any) -> list[dict[str, Any]]:
-        rows = (self.train(kind, seed, **asked, target=self.target) for seed in range(count))
-        return [row for row in rows if row is not None]
+    def _epochs(self) -> int:
+        """As said, or the shortest of the search that reached the target, or the longest of it."""
+        searched = self.of("fast, search")
+        good = [row["epochs_asked"] for row in searched if row["targets"][str(self.top)]]
+        asked = [row["epochs_asked"] for row in searched] or self.given.epochs
+        return int(self.fast_asked.get("epochs") or min(good, default=max(asked)))
 
     def paper(self) -> None:
-        quick = {**PAPER, **TODAY}
-        self.warm(**quick)
-        chosen = self.given.paper_epochs[-1]
-        tried = []
-        for epochs in self.given.paper_epochs:
-            row = self.train("paper, bf16", 0, **quick, epochs=epochs, target=self.target)
-            if row is None:
-                break
-            tried.append(row)
-            if row["reached"]:
-                chosen = epochs
-                break
-        self.found["paper_bf16"] = tried
-        full = {**PAPER, **FP32, "epochs": chosen}
-        self.warm(**full)
-        if tried and tried[-1]["reached"]:
-            # As many epochs as in bf16, at the speed of the warm-up: said before it is begun.
-            self.found["paper_fp32"] = self._seeds("paper, fp32", self.given.paper_n, **full)
-            more = (self.train("paper, bf16", s, **quick, epochs=chosen, target=self.target) for s in (1, 2))
-            self.found["paper_bf16"] += [row for row in more if row is not None]
+        recipes = {
+            self._named(text): {**PAPER, "epochs": self.given.paper_epochs, **pairs(text)}
+            for text in self.given.paper
+        }
+        self.warm(**PAPER, **TODAY)
+        for name, asked in recipes.items():
+            self.train(f"{name}, bf16", 0, **{**asked, **TODAY})
+        # The joules of an epoch in fp32 do not hang on decay or epochs: they are asked once.
+        self._fp32_epochs()
+        for seed in range(1, max(self.given.n, 1)):
+            for name, asked in recipes.items():
+                self.train(f"{name}, bf16", seed, **{**asked, **TODAY})
+        self.epoch_s |= {f"{name}, fp32": self.found["fp32"]["wall_s"] for name in recipes}
+        for seed in range(self.given.paper_n):
+            for name, asked in recipes.items():
+                self.train(f"{name}, fp32", seed, **{**asked, **FP32})
+
+    def _named(self, text: str) -> str:
+        return f"paper, {text}" if text else "paper, as published"
+
+    def _fp32_epochs(self) -> None:
+        asked = {**self.network, **PAPER, **FP32, "data": str(self.data), "epochs": SHORT}
+        row = train(asked, meter=self.meter, seed=0)
+        each_j, each = row["epoch_j"][1:], row["samples"] / SHORT
+        known = None not in row["epoch_j"] and row["energy_j"] is not None
+        self.found["fp32"] = {
+            "epoch_j": spread(each_j),  # with its evaluation
+            "train_and_evaluate_j_per_image": spread([j / each for j in each_j if j is not None]),
+            "images_per_s": spread([each / s for s in row["epoch_s"][1:]]),
+            # Loading and making the network; choosing algorithms is in the first epoch, which is left out.
+            "before_j": row["energy_j"] - sum(row["epoch_j"]) if known else None,
+            "before_s": row["time_s"] - sum(row["epoch_s"]),
+            "epoch_s": spread(row["epoch_s"][1:]),
+            "wall_s": row["wall_s"] / SHORT,
+        }
+        self.save()
+        say(f"fp32: {shown(self.found['fp32']['epoch_j'])} J an epoch, n = {SHORT - 1}")
 
     def batches(self) -> None:
-        rows: dict[int, list[dict[str, Any]]] = {size: [] for size in self.given.batches}
-        for size in rows:
-            self.warm(**{**FAST, "batch_size": size})
+        asked = {**self.fast_asked, "epochs": self._epochs()}
+        for size in self.given.batches:
+            self.warm(**{**asked, "batch_size": size})
         for seed in range(self.given.n):
-            for size, kept in rows.items():
-                asked = {**FAST, "batch_size": size, "epochs": self.epochs[-1]}
-                row = self.train(f"fast, batch {size}", seed, **asked, target=self.target)
-                if row is not None:
-                    kept.append(row)
-        self.found["batches"] = {str(size): kept for size, kept in rows.items()}
+            for size in self.given.batches:
+                self.train(f"fast, batch {size}", seed, **{**asked, "batch_size": size})
 
     def factors(self) -> None:
         """Epochs of one length, each setting changed alone from the one above it."""
@@ -218,7 +225,8 @@ class Bench:
             "bf16, channels_last": {**PAPER, **TODAY},
             "bf16, channels_last, batch 512": {**PAPER, **TODAY, "batch_size": 512},
             "fast recipe, batch 512": FAST,
-            "fast recipe, batch 512, compile": {**FAST, "compile": "on"},
+            "fast recipe, as asked": {**self.fast_asked, "compile": "off"},
+            "fast recipe, as asked, compile": {**self.fast_asked, "compile": "on"},
         }
         found = {}
         for name, asked in steps.items():
@@ -227,7 +235,7 @@ class Bench:
             if self.box.left_s() < (50.0 if "compile" in name else 12.0):
                 self.notes.append(f"factors: {name} left out for want of time")
                 continue
-            made = setting(data=str(self.data), **{**self.network, **asked, "epochs": 4})
+            made = setting(**{**self.network, **asked, "data": str(self.data), "epochs": 4})
             kept = Kept(self.meter)
             with knobs_on(made):
                 done = repeat(made, meter=kept)
@@ -242,12 +250,13 @@ class Bench:
             }
             settled()
             say(f"{name:34} {found[name]['j_per_image']} {found[name]['images_per_s']}")
-        self.found["factors"] = found
+            self.found["factors"] = found
+            self.save()
 
     # ---- what came of it -----------------------------------------------------------------------------------
 
     def text(self) -> str:
-        lines = [f"target: {self.target}; ResNet-18, stem for CIFAR, 20,000 training pictures"]
+        lines = [f"ResNet-18, stem for CIFAR, 20,000 training pictures; fast: {in_words(self.fast_asked)}"]
         if "path" in self.found:
             path = self.found["path"]
             lines += ["", "data path (pictures a second):"]
@@ -255,16 +264,15 @@ class Bench:
                 f"  {name:28} {shown(value) if isinstance(value, dict) else f'{value:.4g}'}"
                 for name, value in path.items()
             ]
-        lines += [
-            "",
-            f"{'to the target':28} {'reached':>8} {'epochs':>14} {'J':>16} {'s':>14} {'waiting':>8}",
-        ]
-        groups = {"fast": self.found.get("fast", []), "paper, fp32": self.found.get("paper_fp32", [])}
-        groups["paper, bf16"] = self.found.get("paper_bf16", [])
-        groups |= {f"fast, batch {size}": rows for size, rows in self.found.get("batches", {}).items()}
-        for name, rows in groups.items():
-            lines += [self._line(name, rows)] if rows else []
-        lines += ["", *self._gain()]
+        for target in self.given.targets:
+            lines += ["", *self._to(str(target))]
+        if "fp32" in self.found:
+            fp32 = self.found["fp32"]
+            lines += [
+                "",
+                f"usual recipe in fp32: {shown(fp32['epoch_j'])} J an epoch with its evaluation "
+                f"(n = {SHORT - 1}), {shown(fp32['train_and_evaluate_j_per_image'])} J a training picture",
+            ]
         for name, row in self.found.get("factors", {}).items():
             lines.append(
                 f"  {name:34} {shown(row['j_per_image'])} J/image, {shown(row['images_per_s'])} images/s, "
@@ -272,56 +280,63 @@ class Bench:
             )
         return "\n".join([*lines, *self.notes])
 
-    def _line(self, name: str, rows: list[dict[str, Any]]) -> str:
-        good = [row for row in rows if row["reached"]]
-        waiting = max((row["waiting_share"] for row in rows), default=0.0)
-        return (
-            f"{name:28} {f'{len(good)}/{len(rows)}':>8} {shown(spread([r['epochs'] for r in good])):>14} "
-            f"{shown(spread([r['energy_j'] for r in good])):>16} "
-            f"{shown(spread([r['time_s'] for r in good])):>14} {100 * waiting:>6.2f} %"
-        )
-
-    def _gain(self) -> list[str]:
-        means = {
-            name: spread([r["energy_j"] for r in self.found.get(name, []) if r["reached"]])["mean"]
-            for name in ("fast", "paper_fp32")
-        }
-        lines = []
-        if all(means.values()):
-            lines.append(
-                f"fewer joules to the target: {means['paper_fp32'] / means['fast']:.2f} x "
-                f"({means['paper_fp32']:.0f} J in fp32 by the usual recipe, {means['fast']:.0f} J)"
-            )
-            pictures = {
-                name: spread([r["samples"] for r in self.found[name] if r["reached"]])["mean"]
-                for name in means
-            }
-            each = {
-                name: spread([r["train_j_per_image"] for r in self.found[name] if r["reached"]])["mean"]
-                for name in means
-            }
-            lines.append(
-                f"of that: pictures to the target {pictures['paper_fp32'] / pictures['fast']:.2f} x, "
-                f"joules a picture in training {each['paper_fp32'] / each['fast']:.2f} x; "
-                "the rest is evaluation and load"
-            )
+    def _to(self, target: str) -> list[str]:
+        """What each kind took to one accuracy, and how many times as much as the fast recipe."""
+        lines = [
+            f"{'to val_accuracy >= ' + target:44} {'reached':>8} {'epochs':>14} {'J':>16} {'s':>14} "
+            f"{'x fast':>7}",
+        ]
+        fast_j = self._means("fast", target)["energy_j"]["mean"]
+        for kind in self.kinds():
+            means = self._means(kind, target)
+            rows = self.of(kind)
+            count = f"{means['energy_j']['n'] or means['epochs']['n']}/{len(rows)}"
+            lines.append(self._line(f"{kind}, measured", count, means, fast_j))
+            told = kind.replace(", bf16", ", fp32")
+            if told != kind and means["epochs"]["n"] and "fp32" in self.found:
+                lines.append(self._line(f"{told}, CALCULATED", count, self._calculated(kind, target), fast_j))
         return lines
 
+    def _means(self, kind: str, target: str) -> dict[str, dict[str, Any]]:
+        hits = [row["targets"][target] for row in self.of(kind) if row["targets"][target]]
+        return {name: spread([hit[name] for hit in hits]) for name in ("epochs", "energy_j", "time_s")}
 
-def unpacked(data: Path, to: Path) -> Path:
-    """The folder that holds train and val; a zip is unpacked first."""
-    if data.is_file():
-        with zipfile.ZipFile(data) as packed:
-            packed.extractall(to)
-        data = to
-    for folder in (data, *sorted(data.glob("*"))):
-        if (folder / "train").is_dir():
-            return folder
-    raise SystemExit(f"{data}: no folder train below it")
+    def _calculated(self, kind: str, target: str) -> dict[str, dict[str, Any]]:
+        """Epochs in bf16, each at what an epoch costs in fp32."""
+        epochs = [row["targets"][target]["epochs"] for row in self.of(kind) if row["targets"][target]]
+        fp32 = self.found["fp32"]
+        each_j, before_j = fp32["epoch_j"]["mean"], fp32["before_j"]
+        return {
+            "epochs": spread(epochs),
+            "energy_j": spread(
+                [before_j + n * each_j for n in epochs] if None not in (each_j, before_j) else []
+            ),
+            "time_s": spread([fp32["before_s"] + n * fp32["epoch_s"]["mean"] for n in epochs]),
+        }
+
+    def _line(self, name: str, count: str, means: dict[str, Any], fast_j: float | None) -> str:
+        j = means["energy_j"]["mean"]
+        times = f"{j / fast_j:.2f}" if j and fast_j else "-"
+        figures = [
+            f"{shown(means[part]):>{w}}" for part, w in (("epochs", 14), ("energy_j", 16), ("time_s", 14))
+        ]
+        return f"  {name:42} {count:>8} {' '.join(figures)} {times:>7}"
 
 
-def numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
+def fast_of(text: str) -> dict[str, Any]:
+    """Key by value, or what the file of an exploration found."""
+    if text.endswith(".json"):
+        found = json.loads(Path(text).read_text())["winner"]
+        if found is None:
+            raise SystemExit(f"{text}: nothing was trained there")
+        if not found["confirmed"]:
+            say(f"{text}: {found['variant']} came nearest, and is not confirmed")
+        return dict(found["asked"])
+    return pairs(text)
+
+
+def accuracies(text: str) -> list[float]:
+    return [float(part) for part in text.split(",")]
 
 
 def main() -> None:
@@ -329,27 +344,34 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--target", type=float, default=0.9)
+    parser.add_argument("--targets", type=accuracies, default=[0.9])
+    parser.add_argument(
+        "--fast", type=fast_of, default={}, help="key=value,... or a file of vision_recipe.py"
+    )
+    parser.add_argument("--paper", action="append", help="key=value,... of the usual recipe; may be repeated")
     parser.add_argument("--seconds", type=float, default=400.0, help="no run is begun that would end later")
     parser.add_argument("--parts", default="path,fast,paper,batches,factors")
     parser.add_argument("--batches", type=numbers, default=[128, 512, 2048])
     parser.add_argument("--epochs", type=numbers, default=[16, 20, 25, 32, 40], help="fast recipe")
-    parser.add_argument("--paper-epochs", type=numbers, default=[45, 75], help="usual recipe")
-    parser.add_argument("--paper-n", type=int, default=2, help="seeds of the usual recipe in fp32")
+    parser.add_argument("--paper-epochs", type=int, default=75, help="usual recipe")
+    parser.add_argument("--paper-n", type=int, default=1, help="seeds of the usual recipe in fp32")
     parser.add_argument("-n", type=int, default=5, help="seeds")
     parser.add_argument("--smoke", action="store_true", help="a narrow network, to try the script")
     parser.add_argument("-o", "--out", type=Path)
     given = parser.parse_args()
+    given.paper = PAPERS if given.paper is None else given.paper
     devices = ("nvidia",) if DEVICE.type == "cuda" else ()
     with tempfile.TemporaryDirectory() as folder, Meter(devices=devices) as meter:
         bench = Bench(given, unpacked(given.data, Path(folder)), meter)
         if given.smoke:
             bench.network |= {"width": 4}
-        for name in given.parts.split(","):
-            getattr(bench, name)()
-            write(given.out, {**machine(), "arguments": vars(given), **bench.found, "notes": bench.notes})
-        print(bench.text())
-        write(given.out, {**machine(), "arguments": vars(given), **bench.found, "notes": bench.notes})
+        try:
+            for name in given.parts.split(","):
+                getattr(bench, name)()
+                bench.save()
+        finally:
+            bench.save()
+            print(bench.text(), flush=True)
 
 
 if __name__ == "__main__":

@@ -142,8 +142,11 @@ def machine() -> dict[str, object]:
 
 
 def write(path: Path | None, content: Mapping[str, object]) -> None:
+    """In one step: whoever is stopped in the middle of it has what was written before."""
     if path is not None:
-        path.write_text(json.dumps(content, indent=1, default=str) + "\n")
+        beside = path.with_name(path.name + ".new")
+        beside.write_text(json.dumps(content, indent=1, default=str) + "\n")
+        beside.replace(path)
 
 
 def say(text: str) -> None:

@@ -36,3 +36,79 @@ def test_the_truth_of_the_meter_against_a_stand_in(weird_tmp_path: Path) -> None
     assert [row["kind"] for row in written["rows"]] == ["anywhere", "on edges", "exact"]
     assert all(row["held"] == 1 for row in written["rows"])
     assert str(ROOT) not in out.read_text()
+
+
+@pytest.mark.slow
+def test_the_search_for_a_recipe_and_what_it_goes_on_from(weird_tmp_path: Path) -> None:
+    program = [sys.executable, str(ROOT / "benchmarks" / "vision_recipe.py"), "--smoke", "--seconds", "40"]
+    first, second = weird_tmp_path / "first.json", weird_tmp_path / "second.json"
+
+    def call(*words: str) -> str:
+        done = subprocess.run(
+            [*program, *words], check=True, timeout=55, cwd=weird_tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
+
+    said = call(
+        "--target", "0.01", "--variants", "cutmix", "--add", "mine: mix=mixup,hole=2", "-o", str(first)
+    )
+    written = json.loads(first.read_text())
+    assert {row["variant"] for row in written["rows"]} == {"cutmix", "mine"}
+    assert written["winner"]["confirmed"]
+    assert all(row["reached"]["epochs"] == 2 for row in written["rows"])
+    assert "cheapest that reached it" in said
+    said = call("--target", "1.1", "--variants", "strong", "--resume", str(first), "-o", str(second))
+    written = json.loads(second.read_text())
+    assert {row["variant"] for row in written["rows"]} == {"cutmix", "mine", "strong"}
+    assert not written["winner"]["confirmed"]
+    assert "NOT CONFIRMED" in said
+    assert sorted(path.name for path in weird_tmp_path.iterdir()) == ["first.json", "second.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_joules_to_several_accuracies_from_few_trainings(weird_tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for part, count in (("train", 24), ("val", 8)):
+        for kind, colour in (("light", 200), ("dark", 40)):
+            folder = weird_tmp_path / "pictures" / part / kind
+            folder.mkdir(parents=True)
+            for k in range(count):
+                image.new("RGB", (32, 32), (colour + k % 8,) * 3).save(folder / f"{k}.jpg")
+    found = weird_tmp_path / "found.json"
+    asked = {"batch_size": 16, "precision": "fp32", "epochs": 2, "learning_rate": 0.5, "evaluate_from": 0.0}
+    winner = {"variant": "mine", "confirmed": True, "asked": {"recipe": "fast", **asked}}
+    found.write_text(json.dumps({"winner": winner}))
+    out = weird_tmp_path / "accuracy.json"
+    words = ["--data", str(weird_tmp_path / "pictures"), "--targets", "0.4,1.1", "--smoke", "-n", "2"]
+    words += ["--fast", str(found), "--paper", "", "--paper", "decay=0.001,epochs=1", "--paper-epochs", "2"]
+    words += ["--parts", "fast,paper", "-o", str(out), "--seconds", "150"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "vision_accuracy.py"), *words],
+        check=True,
+        timeout=160,
+        cwd=weird_tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    written = json.loads(out.read_text())
+    kinds = [(row["kind"], row["seed"], row["epochs"]) for row in written["trainings"]]
+    published, other = "paper, as published", "paper, decay=0.001,epochs=1"
+    assert kinds == [
+        ("fast", 0, 2),
+        ("fast", 1, 2),
+        (f"{published}, bf16", 0, 2),
+        (f"{other}, bf16", 0, 1),
+        (f"{published}, bf16", 1, 2),
+        (f"{other}, bf16", 1, 1),
+        (f"{published}, fp32", 0, 2),
+        (f"{other}, fp32", 0, 1),
+    ]
+    for row in written["trainings"]:
+        assert row["targets"]["1.1"] is None
+        # Half of the pictures are of either kind: whoever says nothing has 0.5.
+        assert row["targets"]["0.4"]["epochs"] <= row["epochs"]
+        assert row["targets"]["0.4"]["energy_j"] <= row["energy_j"]
+    assert written["fp32"]["epoch_j"]["n"] == 4
+    assert f"{published}, fp32, CALCULATED" in done.stdout
+    assert f"{published}, fp32, measured" in done.stdout

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from joulelab.errors import TrialError
+from joulelab.knobs import compile as compile_knob
+from joulelab.knobs.compile import Compile
 from joulelab.records.measurement import Measurement
 from joulelab.train import job
 from joulelab.train.fp8 import Fp8Linear
@@ -90,6 +93,60 @@ def test_a_compiled_network_is_one_graph(name: str, monkeypatch: pytest.MonkeyPa
     torch.nn.init.zeros_(next(other.parameters()))
     assert not torch.allclose(other(x), plain(x))
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What is called instead of compiled code: it notes that it was made, and that it is used."""
+    seen: list[str] = []
+
+    def noted(graph: Any, inputs: Any) -> Any:
+        seen.append("made")
+
+        def run(*given: Any) -> Any:
+            seen.append("used")
+            return graph.forward(*given)
+
+        return run
+
+    monkeypatch.setitem(job.COMPILE, "on", {"backend": noted})
+    torch._dynamo.reset()
+    yield seen
+    torch._dynamo.reset()
+
+
+def compiled(width: int) -> nn.Module:
+    torch.manual_seed(width)
+    model = nn.Sequential(nn.Linear(width, 3), nn.ReLU())
+    return shaped(model, knobs={"compile": "on"}, precision=precision("fp32", device=CPU))
+
+
+def test_each_of_many_networks_in_a_process_is_compiled(graphs: list[str]) -> None:
+    with Compile().applied("on"):
+        for number, width in enumerate(range(1, 21), start=1):
+            x = torch.ones(2, width)
+            model = compiled(width)
+            wanted = model.forward(x)
+            torch.testing.assert_close(model(x), wanted)
+            assert graphs == ["made", "used"] * number
+        # A network like one before it needs nothing new: that is why a warm-up helps the repeats.
+        compiled(20)(torch.ones(2, 20))
+        assert graphs == ["made", "used"] * 20 + ["used"]
+
+
+def test_a_network_that_cannot_be_compiled_any_more_ends_the_trial_in_words(
+    graphs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_knob, "VARIANTS", 3)
+    with torch._dynamo.config.patch(recompile_limit=2), Compile().applied("on"):
+        model = compiled(4)
+        for batch in (1, 2, 3):
+            model(torch.ones(batch, 4))
+        with pytest.raises(TrialError, match="would go on uncompiled") as said:
+            model(torch.ones(4, 4))
+        assert "cure: fewer shapes" in str(said.value)
+        model(torch.ones(2, 4))
+    assert graphs == ["made", "used"] * 3 + ["used"], "and nothing ran beside it"
 
 
 def test_a_line_of_progress_prefers_held_out_figures() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from joulelab.workloads.picture_augment import MEAN, STD, Cropped, Normal, Shifted, middle
+from joulelab.workloads.picture_augment import MEAN, STD, Cropped, Normal, Shifted, alternately, middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +75,27 @@ def test_a_shift_reflects_the_border_and_half_are_mirrored() -> None:
     assert {by for by, _, _ in seen} == {by for _, by, _ in seen} == {-2, -1, 0, 1, 2}
     assert 150 < sum(mirrored for _, _, mirrored in seen) < 250
     assert len(set(seen)) == 50, "each is drawn apart"
+
+
+def test_who_is_mirrored_may_be_decided_before() -> None:
+    mirrored = torch.tensor([True, False, False, True])
+    draws = Shifted(4, size=SIDE, hole=0, generator=generator(), mirrored=mirrored)
+    cut = draws.cut(places(4), torch.arange(4), slice(0, 4))
+    # Three columns of the middle: whatever the shift is, they run one way or the other.
+    ways = cut[:, 0, 3:6, 1].to(torch.int16).diff(dim=1)
+    assert ways.tolist() == [[-1, -1], [1, 1], [1, 1], [-1, -1]]
+
+
+def test_every_picture_is_mirrored_in_every_second_epoch() -> None:
+    count, everyone = 1000, torch.arange(1000)
+    first, second, third = (alternately(everyone, count=count, epoch=k, seed=5) for k in (1, 2, 3))
+    assert torch.equal(second, ~first)
+    assert torch.equal(third, first)
+    assert 440 < int(first.sum()) < 560
+    assert not torch.equal(alternately(everyone, count=count, epoch=1, seed=6), first)
+    # By the picture and not by its place; an epoch may leave some out.
+    order = torch.randperm(count, generator=generator())[:100]
+    assert torch.equal(alternately(order, count=count, epoch=2, seed=5), second[order])
 
 
 def test_a_batch_is_given_the_draws_of_its_place_in_the_epoch() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,114 @@ def test_the_seed_decides_the_losses(drawn: Path, recipe: str) -> None:
     runs = [repeat(drawn, recipe=recipe, seed=seed, images=64)[0].metrics for seed in (1, 1, 2)]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
+
+
+LARGE = {"image_size": 66, "stem": "imagenet", "images": 32, "batch_size": 8}
+# In fp64, of version 0.1.0 before anything but the recipe could be chosen.
+SEEDED = {
+    ("imagenet", 8): (1.7206821086328294, 1.4303468453943362, 1.506537675857544),
+    ("imagenet", 66): (1.4470712723693806, 1.4551599822402652, 1.4308133125305176),
+    ("fast", 8): (1.4539574786199578, 1.4171355479023553, 1.3947337865829468),
+    ("fast", 66): (1.437342109944359, 1.4200170273659913, 1.378251552581787),
+}
+
+
+@pytest.mark.parametrize(("recipe", "size"), SEEDED)
+def test_what_can_be_chosen_leaves_the_recipes_as_they_were(drawn: Path, recipe: str, size: int) -> None:
+    more: dict[str, Any] = LARGE if size == 66 else {}
+    done, lines = repeat(drawn, recipe=recipe, precision="fp64", evaluate_mirrored=True, **more)
+    found = [lines[0]["loss"], lines[1]["loss"], done.metrics["val_loss"]]
+    assert found == pytest.approx(SEEDED[recipe, size], rel=1e-6)
+
+
+CHOSEN: dict[str, dict[str, Any]] = {
+    "decay": {"decay": 0.05},
+    "smoothing": {"smoothing": 0.3},
+    "hole": {"hole": 4},
+    "mirror": {"mirror": "alternating"},
+    "augment": {"augment": "strong"},
+    "cutmix": {"mix": "cutmix"},
+    "mixup": {"mix": "mixup", "mix_share": 1.0},
+    "both": {"mix": "both", "mix_until": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_seed_decides_the_losses_of_every_choice_and_each_changes_them(drawn: Path, name: str) -> None:
+    more: dict[str, Any] = {"recipe": "imagenet", "images": 64, "learning_rate": 0.4}
+    plain = repeat(drawn, **more)[0].metrics
+    runs = [repeat(drawn, **more, **CHOSEN[name], seed=seed)[0] for seed in (1, 1, 2)]
+    assert all(run.valid for run in runs)
+    assert runs[0].metrics == runs[1].metrics
+    assert runs[0].metrics != runs[2].metrics
+    assert runs[0].metrics != plain
+
+
+@pytest.mark.parametrize("recipe", ["imagenet", "fast"])
+@pytest.mark.parametrize("size", [16, 66])
+def test_all_together_train_and_learn_to_the_order_in_memory(drawn: Path, recipe: str, size: int) -> None:
+    orders = []
+
+    class Noted(Resnet):
+        def loss(self, model: nn.Module, batch: Any) -> Any:
+            orders.append(batch[0].is_contiguous(memory_format=torch.channels_last))
+            assert len(batch) == (4 if self._epoch <= 2 else 2), "mixed until two thirds of three epochs"
+            return super().loss(model, batch)
+
+    more: dict[str, Any] = {"mix": "both", "mix_until": 0.6, "augment": "strong", "evaluate_shifted": True}
+    more |= LARGE if size == 66 else {"image_size": 16, "mirror": "alternating"}
+    done, _ = repeat(
+        drawn,
+        workload=Noted,
+        recipe=recipe,
+        precision="bf16",
+        memory_format="channels_last",
+        epochs=3,
+        **more,
+    )
+    assert done.valid, done.reason
+    assert orders == [True] * len(orders)
+
+
+def test_it_learns_from_mixed_and_changed_pictures(drawn: Path) -> None:
+    more: dict[str, Any] = {"image_size": 16, "images": 512, "width": 8, "epochs": 6, "learning_rate": 0.8}
+    done, _ = repeat(drawn, recipe="fast", mix="cutmix", mirror="alternating", hole=0, **more)
+    assert done.valid
+    assert done.metrics["val_accuracy"] > 0.6, "chance is a quarter"
+
+
+def test_the_loss_of_a_mixed_picture_is_that_of_both_labels(drawn: Path) -> None:
+    made = Resnet(setting(drawn, recipe="imagenet", mix="cutmix"))
+    # Logits of 0 and log 3: the first class has a quarter, the second three.
+    logits = torch.tensor([[0.0, math.log(3.0)]] * 2, dtype=torch.float64)
+    batch = logits, torch.tensor([0, 1]), torch.tensor([1, 0]), torch.tensor([0.75, 0.5], dtype=torch.float64)
+    step = made.loss(nn.Identity(), batch)
+    first, second = math.log(4.0), math.log(4.0 / 3.0)
+    wanted = (0.75 * first + 0.25 * second + 0.5 * second + 0.5 * first) / 2
+    assert float(step.loss) == pytest.approx(wanted)
+    assert step.samples == 2
+    # Alone with itself a picture costs what it costs without.
+    alone = made.loss(nn.Identity(), (*batch[:3], torch.ones(2, dtype=torch.float64)))
+    assert float(alone.loss) == pytest.approx(float(made.loss(nn.Identity(), batch[:2]).loss))
+
+
+def test_a_batch_is_changed_in_its_order(drawn: Path) -> None:
+    """Cut and mirrored, colours, places, hole, and mixed at last: a hole of one lies in the other as well."""
+    made = loaded(drawn, augment="strong", mix="cutmix", mix_share=1.0, hole=4, batch_size=20)
+    given = list(made.batches(1, torch.Generator().manual_seed(3)))[2]
+    x, y, others, own = made.place(given)
+    draws, strong, mixed = made._draws, made._strong, made._mixed
+    assert draws is not None
+    assert strong is not None
+    assert mixed is not None
+    tinted = strong.colour(draws.cut(given.pictures, given.rows, given.part), given.part)
+    holed = draws.finish(strong.place(made._normal(tinted), given.part), given.part)
+    wanted = mixed(holed, given.labels, given.part)
+    assert torch.equal(x, wanted[0])
+    assert torch.equal(y, given.labels)
+    assert torch.equal(others, given.labels.flip(0))
+    assert torch.equal(own, wanted[2])
+    assert given.part == slice(40, 60)
 
 
 @pytest.mark.parametrize(("recipe", "rate"), [("imagenet", 0.4), ("fast", 0.8)])
@@ -167,6 +276,12 @@ def test_rates_grow_with_the_batch_and_fall_by_the_recipe(drawn: Path) -> None:
     assert max(fast) == pytest.approx(0.1 / 8)
     assert fast.index(max(fast)) == 8, "a fifth of the training"
     assert (fast[0], fast[40]) == pytest.approx((0.01 / 8, 0.001 / 8))
+    late = rates(loaded(drawn, epochs=10, recipe="fast", peak=0.5), 41)
+    assert late.index(max(late)) == 20
+    assert (max(late), late[40]) == pytest.approx((0.1 / 8, 0.001 / 8))
+    falling = rates(loaded(drawn, epochs=10, recipe="fast", peak=0.0), 41)
+    assert falling == sorted(falling, reverse=True), "no warm-up at all"
+    assert falling[0] == pytest.approx(0.1 / 8)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3, 8])
@@ -200,6 +315,8 @@ def test_what_decays(drawn: Path) -> None:
     total = sum(p.numel() for p in model.parameters())
     assert groups() == [(total, 1e-4)]
     assert groups(recipe="fast") == [(total - flat, 5e-4), (flat, 0.0)]
+    assert groups(decay=0.25) == [(total, 0.25)]
+    assert groups(recipe="fast", decay=0.25) == [(total - flat, 0.25), (flat, 0.0)]
     large = groups(recipe="fast", image_size=65, images=32)
     assert [decay for _, decay in large] == [5e-5, 0.0]
 

@@ -55,6 +55,34 @@ def test_every_held_out_picture_counts_once(
         assert made.evaluate(model) == pytest.approx(direct(made, model, mirrored=mirrored), rel=1e-4)
 
 
+def test_a_picture_may_be_looked_at_with_itself_shifted(drawn: Path) -> None:
+    def sums(x: torch.Tensor) -> torch.Tensor:
+        """Not linear, and other weights for other places: what is looked at is told by the result."""
+        place = torch.arange(x[0].numel(), dtype=x.dtype).view(x.shape[1:])
+        return (x * place).sum((1, 2, 3))[:, None] ** 2
+
+    x = torch.randn(3, 3, 8, 8, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
+    # Row k of the first is row k - 1 of the picture, of the second k + 1; beyond the border comes what lies
+    # as far inside it.
+    down, up = [1, 0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 6]
+    beside = [x[:, :, which][:, :, :, which] for which in (down, up)]
+    looked: list[torch.Tensor] = []
+
+    def model(given: torch.Tensor) -> torch.Tensor:
+        assert given.is_contiguous(memory_format=torch.channels_last)
+        looked.append(given)
+        return sums(given)
+
+    made = loaded(drawn, evaluate_shifted=True)
+    wanted = sums(x) / 2 + sums(beside[0]) / 4 + sums(beside[1]) / 4
+    torch.testing.assert_close(made._logits(model, x), wanted)  # type: ignore[arg-type]
+    assert len(looked) == 3
+    made = loaded(drawn, evaluate_shifted=True, evaluate_mirrored=True)
+    both = [(sums(part) + sums(part.flip(3))) / 2 for part in (x, *beside)]
+    wanted = both[0] / 2 + both[1] / 4 + both[2] / 4
+    torch.testing.assert_close(made._logits(model, x), wanted)  # type: ignore[arg-type]
+
+
 def test_batches_of_an_evaluation_are_alike_and_not_larger_than_they_need(drawn: Path) -> None:
     for batch_size, shapes in ((7, [7] * 8), (50, [50]), (512, [50])):
         made = loaded(drawn, classes=10, images=200, batch_size=batch_size)
@@ -71,6 +99,16 @@ def test_fewer_than_five_classes_have_a_top_five_of_all(drawn: Path) -> None:
 def test_while_its_rates_are_high_the_fast_recipe_does_not_look(drawn: Path) -> None:
     for recipe, looked in (("fast", [3, 4, 5]), ("imagenet", [1, 2, 3, 4, 5])):
         _, lines = repeat(drawn, recipe=recipe, epochs=5, images=32)
+        assert [line["epoch"] for line in lines if "val_accuracy" in line] == looked
+
+
+def test_from_where_on_it_looks_may_be_said(drawn: Path) -> None:
+    for recipe, share, looked in (
+        ("fast", 0.9, [5]),
+        ("fast", 0.0, [1, 2, 3, 4, 5]),
+        ("imagenet", 0.6, [3, 4, 5]),
+    ):
+        _, lines = repeat(drawn, recipe=recipe, evaluate_from=share, epochs=5, images=32)
         assert [line["epoch"] for line in lines if "val_accuracy" in line] == looked
 
 

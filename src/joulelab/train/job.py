@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import torch
 
-from joulelab.errors import InputError
+from joulelab.errors import InputError, TrialError
 from joulelab.records.measurement import Measurement
 from joulelab.train.ranks import Ranks
 
@@ -92,8 +92,8 @@ def shaped(model: nn.Module, *, knobs: Mapping[str, Scalar], precision: Precisio
     precision.fit(model)
     asked = str(knobs.get("compile", "off"))
     if asked != "off":
-        model._compiled_call_impl = torch.compile(  # noqa: SLF001  where Module.compile() puts it
-            _plain(model.forward), dynamic=False, **COMPILE[asked]
+        model._compiled_call_impl = _or_in_words(  # noqa: SLF001  where Module.compile() puts it
+            torch.compile(_plain(model.forward), dynamic=False, **COMPILE[asked])
         )
     return model
 
@@ -107,6 +107,26 @@ def _plain(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*given: Any, **named: Any) -> Any:
         return forward(*given, **named)
+
+    return call
+
+
+def _or_in_words(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Says what it means that the compiler has given up. That it raises at all is the doing of the knob."""
+    from torch._dynamo import exc
+
+    names = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "CacheLimitExceeded")  # by age of torch
+    given_up = tuple(getattr(exc, name) for name in names if hasattr(exc, name))
+
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return compiled(*given, **named)
+        except given_up as error:
+            raise TrialError(
+                "torch compiles no more variants of the network in this process and would go on uncompiled",
+                cure="fewer shapes (batch sizes, sizes of picture) in one trial, or compile = 'off'; "
+                "TORCH_LOGS=recompiles says what differs",
+            ) from error
 
     return call
 

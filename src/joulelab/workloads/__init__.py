@@ -3,6 +3,7 @@
 
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.workloads.recipe import EMULATED, SHARED, Recipe
+from joulelab.workloads.resnet_recipe import RESNET
 from joulelab.workloads.yolo_recipe import YOLO
 
 WORKLOADS = {
@@ -99,87 +100,6 @@ RECIPES = {
         refused={"loader": {"loadtxt": "it reads no gaps, and the descriptors of P1B3 have some"}},
         figures=("loss", "val_loss", "val_accuracy", "test_loss", "test_accuracy"),
     ),
-    "resnet": Recipe(
-        summary="residual networks of 18 to 152 layers on pictures (ImageNet, CIFAR, or drawn ones)",
-        parameters=(
-            Parameter(
-                name="data",
-                kind="str",
-                default="",
-                help="folder with train/CLASS/ and val/CLASS/; empty: drawn pictures; 'device': noise there",
-            ),
-            Parameter(
-                name="recipe",
-                kind="str",
-                default="imagenet",
-                choices=("imagenet", "fast"),
-                help="imagenet: the usual one of 90 epochs; fast: the same accuracy for fewer joules",
-            ),
-            Parameter(
-                name="depth",
-                kind="int",
-                default=50,
-                choices=(18, 34, 50, 101, 152),
-                help="layers with weights",
-                unit="layers",
-            ),
-            Parameter(
-                name="stem",
-                kind="str",
-                default="imagenet",
-                choices=("imagenet", "cifar"),
-                help="first layers: a quarter of the side is left, or all of it",
-            ),
-            Parameter(
-                name="image_size",
-                kind="int",
-                default=224,
-                minimum=8,
-                help="side of the pictures that the network sees",
-                unit="pixels",
-            ),
-            Parameter(
-                name="width",
-                kind="int",
-                default=64,
-                minimum=4,
-                help="channels of the first stage; 64 is usual",
-            ),
-            Parameter(
-                name="images",
-                kind="int",
-                default=2560,
-                minimum=1,
-                help="pictures an epoch, where they are drawn",
-                unit="pictures",
-            ),
-            Parameter(
-                name="classes", kind="int", default=1000, minimum=2, help="classes, where pictures are drawn"
-            ),
-            Parameter(
-                name="evaluate_mirrored",
-                kind="bool",
-                default=False,
-                help="evaluate each picture and its mirror image together",
-            ),
-        ),
-        knobs={
-            "accumulate": 1,
-            "batch_size": 256,
-            "compile": "off",
-            "deterministic": False,
-            "epochs": 90,
-            "learning_rate": 0.1,
-            "memory_format": "contiguous",
-            "cpu_power_limit": "as-is",
-            "power_limit": "as-is",
-            "precision": "fp32",
-            "target": "",
-            "task": "train",
-            "threads": 0,
-        },
-        quiet=SHARED,
-        figures=("loss", "val_loss", "val_accuracy", "val_top5"),
-    ),
+    "resnet": RESNET,
     "yolo": YOLO,
 }

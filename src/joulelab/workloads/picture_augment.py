@@ -35,16 +35,26 @@ class Normal:
 class Shifted:
     """Shifted by up to `reach` pixels with the border reflected, mirrored, and with a hole of grey."""
 
-    def __init__(self, count: int, *, size: int, hole: int, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        size: int,
+        hole: int,
+        generator: torch.Generator,
+        mirrored: torch.Tensor | None = None,
+    ) -> None:
+        """`mirrored` says of each picture whether it is, where that is not to be drawn."""
         put: dict[str, Any] = {"device": generator.device, "generator": generator}
         reach = max(1, size // 8)
         pixel = torch.arange(size, device=generator.device)
         by = torch.randint(-reach, reach + 1, (2, count, 1), **put)
-        mirrored = torch.rand(count, 1, **put) < 0.5
+        if mirrored is None:
+            mirrored = torch.rand(count, **put) < 0.5
         # Counting from the border inwards again where a shift leads beyond it.
         at = (size - 1 - (size - 1 - (pixel + by).abs()).abs()).expand(2, count, size)
         self._y = at[0]
-        self._x = torch.where(mirrored, at[1].flip(1), at[1])
+        self._x = torch.where(mirrored[:, None], at[1].flip(1), at[1])
         self._hole: tuple[torch.Tensor, torch.Tensor] | None = None
         if hole:
             centre = torch.randint(0, size, (2, count, 1), **put)
@@ -60,6 +70,15 @@ class Shifted:
             return batch
         hole = self._hole[0][part, :, None] & self._hole[1][part, None, :]
         return batch.masked_fill_(hole[:, None], 0.0)
+
+
+def alternately(order: torch.Tensor, *, count: int, epoch: int, seed: int) -> torch.Tensor:
+    """Of each picture in the order of an epoch whether it is mirrored: in every second epoch it is.
+
+    From the seed alone, so that a training that is taken up again goes on as it would have gone on.
+    """
+    begins = torch.randint(0, 2, (count,), generator=torch.Generator().manual_seed(seed))
+    return (begins[order] + epoch) % 2 == 1
 
 
 class Cropped:

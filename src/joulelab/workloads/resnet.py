@@ -18,8 +18,11 @@ from joulelab.data.image_cache import Images
 from joulelab.errors import InputError
 from joulelab.workloads import schedule, share
 from joulelab.workloads.averaged import Averaged
-from joulelab.workloads.picture_augment import SMALL, Cropped, Normal, Shifted, middle
+from joulelab.workloads.picture_augment import SMALL, Cropped, Normal, Shifted, alternately, middle
+from joulelab.workloads.picture_mix import Mixed
 from joulelab.workloads.picture_source import Batch, Source, source_for
+from joulelab.workloads.picture_strong import Strong
+from joulelab.workloads.resnet_choices import chosen
 from joulelab.workloads.resnet_network import ResNet
 from joulelab.workloads.workload import Setting, Step, Workload
 
@@ -28,9 +31,7 @@ if TYPE_CHECKING:
 
 REFERENCE = 256  # pictures in a step, for which the learning rate is given
 FIXED = 4  # batches that the source `device` shows in turn
-SMOOTHING = 0.1
 HALF_LIFE, AVERAGE_EVERY = 0.5, 4  # of the mean of the weights: in epochs; in steps
-LOOK_FROM = 0.5  # of the training: before, the fast recipe does not look at held-out pictures
 TOLD = 10  # times that decoding says how far it has come
 
 
@@ -42,6 +43,7 @@ class Resnet(Workload):
         given, knobs = setting.parameters, setting.knobs
         self.size = int(given["image_size"])
         self.fast = given["recipe"] == "fast"
+        self.choices = chosen(given)
         self.batch_size = int(knobs["batch_size"])
         self.epochs = int(knobs["epochs"])
         self.accumulate = int(knobs.get("accumulate", 1))
@@ -49,6 +51,8 @@ class Resnet(Workload):
         self._epoch = 0
         self._mean: Averaged | None = None
         self._draws: Shifted | Cropped | None = None
+        self._strong: Strong | None = None
+        self._mixed: Mixed | None = None
         self._normal = Normal(
             device=setting.device,
             dtype=setting.dtype,
@@ -174,12 +178,14 @@ class Resnet(Workload):
 
     def _groups(self, model: nn.Module) -> list[dict[str, Any]]:
         if not self.fast:
-            return [{"params": list(model.parameters()), "weight_decay": 1e-4}]
+            return [{"params": list(model.parameters()), "weight_decay": self.choices.decay}]
         # Scales and shifts have no size that decay could hold in check.
         kernels = [p for p in model.parameters() if p.ndim > 1]
         others = [p for p in model.parameters() if p.ndim <= 1]
-        decay = 5e-4 if self.size <= SMALL else 5e-5
-        return [{"params": kernels, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+        return [
+            {"params": kernels, "weight_decay": self.choices.decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
         self._epoch = epoch
@@ -190,32 +196,59 @@ class Resnet(Workload):
         order = share.order(len(self.train), generator, self.setting)
         if self.fast:
             order = order[: self.steps * self.batch_size]
-        self._draws = self._drawn_for(len(order), generator)
+        self._draw(order, generator)
         yield from self.train.batches(order, self.batch_size)
 
-    def _drawn_for(self, count: int, generator: torch.Generator) -> Shifted | Cropped:
+    def _draw(self, order: torch.Tensor, generator: torch.Generator) -> None:
+        """What is random about the pictures of an epoch, on the device."""
+        chosen, count = self.choices, len(order)
         seed = int(torch.randint(2**62, (1,), generator=generator))
         here = torch.Generator(self.setting.device).manual_seed(seed)
-        if self.size <= SMALL:
-            hole = self.size // 4 if self.fast else 0
-            return Shifted(count, size=self.size, hole=hole, generator=here)
-        size = schedule.picture_size((self._epoch - 1) / self.epochs, full=self.size)
-        return Cropped(
-            count, size=size if self.fast else self.size, least=0.35 if self.fast else 0.08, generator=here
-        )
+        progress = (self._epoch - 1) / self.epochs
+        size = self.size
+        if size <= SMALL:
+            mirrored = None
+            if chosen.alternating:
+                seed = generator.initial_seed()
+                mirrored = alternately(order, count=len(self.train), epoch=self._epoch, seed=seed)
+                mirrored = mirrored.to(self.setting.device)
+            self._draws = Shifted(count, size=size, hole=chosen.hole, generator=here, mirrored=mirrored)
+        else:
+            size = schedule.picture_size(progress, full=size) if self.fast else size
+            self._draws = Cropped(count, size=size, least=0.35 if self.fast else 0.08, generator=here)
+        self._strong = Strong(count, generator=here) if chosen.strong else None
+        self._mixed = None
+        if chosen.mix != "none" and progress < chosen.mix_until:
+            self._mixed = Mixed(count, size=size, how=chosen.mix, share=chosen.mix_share, generator=here)
 
-    def place(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def place(self, batch: Any) -> tuple[torch.Tensor, ...]:
+        """Pictures and labels; where pictures are mixed, the others' labels and the shares of their own."""
         if not isinstance(batch, Batch):
-            ready: tuple[torch.Tensor, torch.Tensor] = batch
+            ready: tuple[torch.Tensor, ...] = batch
             return ready
         assert self._draws is not None
-        cut = self._normal(self._draws.cut(batch.pictures, batch.rows, batch.part))
-        return self._draws.finish(cut, batch.part), batch.labels
+        pictures = self._draws.cut(batch.pictures, batch.rows, batch.part)
+        if self._strong is None:
+            x = self._normal(pictures)
+        else:
+            x = self._strong.place(self._normal(self._strong.colour(pictures, batch.part)), batch.part)
+        x = self._draws.finish(x, batch.part)
+        if self._mixed is None:
+            return x, batch.labels
+        x, others, own = self._mixed(x, batch.labels, batch.part)
+        return x, batch.labels, others, own
 
     def loss(self, model: nn.Module, batch: Any) -> Step:
-        x, y = batch
-        smoothing = SMOOTHING if self.fast else 0.0
-        return Step(functional.cross_entropy(model(x), y, label_smoothing=smoothing), len(y))
+        x, y, *mixed = batch
+        logits, smoothing = model(x), self.choices.smoothing
+        if not mixed:
+            return Step(functional.cross_entropy(logits, y, label_smoothing=smoothing), len(y))
+        others, own = mixed
+        of_own, of_others = (
+            functional.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
+            for labels in (y, others)
+        )
+        return Step(torch.lerp(of_others, of_own, own.to(of_own.dtype)).mean(), len(y))
 
     def on_step_end(self, model: nn.Module, optimizer: torch.optim.Optimizer, *, step: int) -> None:
         self._schedule(optimizer, step=step)
@@ -224,7 +257,8 @@ class Resnet(Workload):
 
     def _schedule(self, optimizer: torch.optim.Optimizer, *, step: int) -> None:
         progress = step / (self.epochs * self._moves())
-        share = schedule.triangle(progress) if self.fast else schedule.stairs(progress)
+        top = self.choices.peak
+        share = schedule.triangle(progress, top=top) if self.fast else schedule.stairs(progress)
         for group in optimizer.param_groups:
             group["lr"] = self.rate * share
 
@@ -246,9 +280,8 @@ class Resnet(Workload):
     # ---- evaluate ------------------------------------------------------------------------------------------
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        # Noise has no held-out figures; and while the rates of the fast recipe are high there is nothing to
-        # see.
-        if hasattr(self, "fixed") or (self.fast and self._epoch < LOOK_FROM * self.epochs):
+        # Noise has no held-out figures.
+        if hasattr(self, "fixed") or self._epoch < self.choices.evaluate_from * self.epochs:
             return {}
         if self._mean is None:
             return self._score(model)
@@ -267,8 +300,21 @@ class Resnet(Workload):
         return {"val_loss": loss_, "val_accuracy": first, "val_top5": five}
 
     def _logits(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        logits = self._both_ways(model, x)
+        if not self.choices.shifted:
+            return logits
+        # Of one shape and order with the picture itself, so that nothing is compiled for them.
+        order = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else None
+        wide = functional.pad(x, (1, 1, 1, 1), mode="reflect")
+        beside = [
+            self._both_ways(model, part.contiguous(memory_format=order or torch.contiguous_format))
+            for part in (wide[:, :, :-2, :-2], wide[:, :, 2:, 2:])
+        ]
+        return logits / 2 + (beside[0] + beside[1]) / 4
+
+    def _both_ways(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = model(x)
-        return (logits + model(x.flip(3))) / 2 if self.setting.parameters["evaluate_mirrored"] else logits
+        return (logits + model(x.flip(3))) / 2 if self.choices.mirrored else logits
 
     def _held_out(self, source: Source) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Batches all of one size, so that compiled code is made once: the last is filled up, and says so."""
