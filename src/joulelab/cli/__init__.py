@@ -230,8 +230,11 @@ def show(
     scaling: Annotated[
         bool, typer.Option("--scaling", help="What more workers gain, in seconds and in joules.")
     ] = False,
-    timeline: Annotated[
-        bool, typer.Option("--timeline", help="For whom the workers of one trial waited, and how long.")
+    workers: Annotated[
+        bool,
+        typer.Option(
+            "--workers", help="Of one trial: where the time of its workers went, and for whom they waited."
+        ),
     ] = False,
     against: Annotated[
         str,
@@ -245,19 +248,18 @@ def show(
     from joulelab.records import store
     from joulelab.report import against as comparison
     from joulelab.report import loading as loaders
-    from joulelab.report import scaling as workers
+    from joulelab.report import scaling as gains
     from joulelab.report import table
 
-    if timeline:
+    if workers:
         from joulelab.records.layout import TrialFolder
-        from joulelab.report import timeline as together
+        from joulelab.report import workers as each
 
-        view = together.to_json if json else together.to_csv if csv else together.text
-        print(view(TrialFolder(folder)))
+        print((each.to_json if json else each.to_csv if csv else each.text)(TrialFolder(folder)))
         return
     records = store.load_records(folder)
     if loading or scaling:
-        of = loaders if loading else workers
+        of = loaders if loading else gains
         print((of.to_json if json else of.to_csv if csv else of.text)(records))
     elif against and (json or csv):
         print((comparison.to_json if json else comparison.to_csv)(records, comparison.parse(against)))

@@ -47,13 +47,3 @@ def text(folder: TrialFolder, *, width: int = 0) -> str:
     for note in (*NOTES, clocks):
         sheet.console.print(note)
     return sheet.text()
-
-
-def to_json(folder: TrialFolder) -> str:
-    """A list of objects, one for each thing that was done together; unknown is null."""
-    return collectives(folder).write_json()
-
-
-def to_csv(folder: TrialFolder) -> str:
-    """One line each; unknown is empty."""
-    return collectives(folder).write_csv().rstrip("\n")
