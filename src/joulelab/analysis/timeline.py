@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import polars as pl
 
 from joulelab.errors import InputError
 from joulelab.records import ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from joulelab.records.layout import TrialFolder
 
@@ -50,49 +49,20 @@ EVENTS: dict[str, Any] = {
 }
 
 
-class Event(msgspec.Struct):
-    """A line of a worker's events; the first line of a file says its schema and is none."""
-
-    kind: str = ""
-    name: str = ""
-    epoch: int | None = None
-    step: int | None = None
-    number: int | None = None
-    size_b: int | None = None
-    start_ns: int | None = None
-    end_ns: int | None = None
-
-
 def events(folder: TrialFolder) -> pl.DataFrame:
     """What each worker noted, on one clock. Kept by column: workers may be thousands."""
-    decoder = msgspec.json.Decoder(Event)
     found: dict[str, list[Any]] = {name: [] for name in EVENTS}
     for record in ranks.read(folder):
-        for event in _noted(folder, record.rank, decoder):
-            assert event.start_ns is not None
+        for event in ranks.events(folder, record.rank):
             shift, error = offset_at(event.start_ns, record.clocks)
-            end_ns = event.end_ns if event.end_ns is not None else event.start_ns
-            later, _ = offset_at(end_ns, record.clocks)
+            later, _ = offset_at(event.end_ns, record.clocks)
             for name in ("kind", "name", "epoch", "step", "number", "size_b"):
                 found[name].append(getattr(event, name))
             found["rank"].append(record.rank)
             found["start_ns"].append(event.start_ns + shift)
-            found["end_ns"].append(end_ns + later)
+            found["end_ns"].append(event.end_ns + later)
             found["clock_error_ns"].append(error)
     return pl.DataFrame(found, schema=EVENTS)
-
-
-def _noted(folder: TrialFolder, rank: int, decoder: msgspec.json.Decoder[Event]) -> Iterator[Event]:
-    path = folder.events_of(rank)
-    if not path.exists():
-        return
-    for line in path.read_bytes().splitlines():
-        try:
-            event = decoder.decode(line)
-        except msgspec.DecodeError:
-            continue  # torn by a death
-        if event.start_ns is not None:
-            yield event
 
 
 def offset_at(time_ns: int, clocks: Sequence[Mapping[str, int]]) -> tuple[int, int]:

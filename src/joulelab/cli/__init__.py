@@ -232,9 +232,7 @@ def show(
     ] = False,
     workers: Annotated[
         bool,
-        typer.Option(
-            "--workers", help="Of one trial: where the time of its workers went, and for whom they waited."
-        ),
+        typer.Option("--workers", help="Of one trial: where its workers' time went."),
     ] = False,
     against: Annotated[
         str,

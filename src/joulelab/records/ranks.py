@@ -62,3 +62,31 @@ def blamed(folder: TrialFolder) -> str:
         if record.state == "failed":
             return f"worker {record.rank} of {record.ranks} on {record.host}: {record.reason}"
     return ""
+
+
+class Event(msgspec.Struct):
+    """What a worker noted. The first line of its file, which says the schema, has no moments."""
+
+    start_ns: int
+    end_ns: int
+    kind: str  # span | collective
+    name: str
+    epoch: int | None = None
+    step: int | None = None
+    number: int | None = None
+    size_b: int | None = None
+
+
+def events(folder: TrialFolder, rank: int) -> Iterator[Event]:
+    """One worker's, in the order in which it wrote them; a line that a death tore is passed over."""
+    path = folder.events_of(rank)
+    if not path.exists():
+        return
+    for line in path.read_bytes().splitlines():
+        try:
+            yield _EVENT.decode(line)
+        except msgspec.DecodeError:
+            continue
+
+
+_EVENT = msgspec.json.Decoder(Event)
