@@ -86,3 +86,10 @@ class Late(Dealt):
     def load(self) -> None:
         super().load()
         time.sleep(0.5 * self.setting.rank)
+
+
+class Unlike(Dealt):
+    """The second worker's machine has another copy of the file."""
+
+    def sources(self) -> str:
+        return f"a.csv of {100 + self.setting.rank} bytes"

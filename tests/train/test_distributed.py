@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +20,8 @@ from joulelab.records import claim, ranks, store
 from joulelab.records.layout import TrialFolder
 from joulelab.records.trial import Result, TrialSpec
 from joulelab.study.attempt import attempt
-from joulelab.train.distributed import join
+from joulelab.train.distributed import agree, join
+from joulelab.train.ranks import Ranks
 from tests.train.train_parts import KNOBS
 
 ROOT = Path(__file__).parents[2]
@@ -166,3 +169,61 @@ attempt(TrialFolder(Path({str(path)!r})), launcher=Local())
     state, reason = failure(TrialFolder(path))
     assert (state, reason) == ("interrupted", "stopped by SIGTERM")
     assert {record.state for record in ranks.read(TrialFolder(path))} == {"interrupted"}
+
+
+def test_workers_that_see_other_files_are_refused(tmp_path: Path) -> None:
+    state, reason = failure(train(tmp_path / "trial", ":Unlike", workers=2))
+    assert state == "failed"
+    assert "the workers differ in their data" in reason
+    assert "a.csv of 100 bytes" in reason
+    assert "a.csv of 101 bytes" in reason
+
+
+def test_workers_with_other_software_are_refused() -> None:
+    class Two(Ranks):
+        count = 2
+
+        def texts(self, text: str) -> list[str]:
+            return [text, "torch 1.0"]
+
+    words = r"differ in software: the first has torch 2\.6, worker 1 has torch 1\.0"
+    with pytest.raises(TrialError, match=words):
+        agree(Two(), "torch 2.6", what="software")
+    agree(Ranks(), "torch 2.6", what="software")
+
+
+def test_a_worker_that_ends_before_they_meet_ends_the_trial_within_a_minute(tmp_path: Path) -> None:
+    path = tmp_path / "trial"
+    path.mkdir()
+    folder = TrialFolder(path)
+    knobs = {**KNOBS, "workers": 2}
+    store.write_json(folder.spec, TrialSpec(workload="tests.train.rank_parts:Dealt", knobs=knobs))
+    launcher = Local()
+    launcher.module = "tests.train.early"
+    began_s = time.monotonic()
+    attempt(folder, launcher=launcher)
+    assert time.monotonic() - began_s < 60.0
+    assert failure(folder)[1]
+
+
+def test_a_port_in_use_is_said() -> None:
+    with socket.create_server(("localhost", 0)) as taken:
+        code = """
+import os
+from joulelab.errors import TrialError
+from joulelab.train.distributed import agree, join
+from joulelab.train.ranks import Ranks
+try:
+    join({"workers": 2})
+except TrialError as error:
+    print(error)
+os._exit(0)
+"""
+        there = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+        there |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(taken.getsockname()[1])}
+        done = subprocess.run(
+            [sys.executable, "-u", "-c", code],
+            env={**os.environ, **there}, capture_output=True, text=True, timeout=120, check=True, cwd=ROOT,
+        )  # fmt: skip
+    assert "the workers did not find each other at localhost:" in done.stdout
+    assert "no other job uses that port" in done.stdout

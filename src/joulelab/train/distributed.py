@@ -51,6 +51,18 @@ def join(knobs: Mapping[str, Scalar], environment: Mapping[str, str] = os.enviro
     return Group(environment)
 
 
+def agree(ranks: Ranks, said: str, *, what: str) -> None:
+    """An error in all workers where they do not say the same."""
+    heard = ranks.texts(said)
+    other = next((rank for rank, words in enumerate(heard) if words != heard[0]), None)
+    if other is not None:
+        raise TrialError(
+            f"the workers differ in {what}: the first has {heard[0] or 'none'}, worker {other} has "
+            f"{heard[other] or 'none'}",
+            cure="give all machines the same environment and the same files",
+        )
+
+
 def rank_here(environment: Mapping[str, str] = os.environ) -> int:
     """Which of the workers this process is, before they have met."""
     return int(environment.get("RANK") or 0)

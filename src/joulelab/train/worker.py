@@ -30,7 +30,7 @@ from joulelab.records.measurement import Measurement
 from joulelab.records.ranks import RankRecord, blamed
 from joulelab.records.ranks import write as write_rank
 from joulelab.records.trial import Repeat, TrialSpec, result_of
-from joulelab.train.distributed import device_of, gone, join, rank_here
+from joulelab.train.distributed import agree, device_of, gone, join, rank_here
 from joulelab.train.fitting import fitting, ran_out
 from joulelab.train.inference import run_inference
 from joulelab.train.job import Job, Tell
@@ -108,6 +108,8 @@ def _run(
     recipe = RECIPES.get(spec.workload) or workload.recipe
     asked = {**recipe.listens(), **spec.knobs}
     ranks = ending.ranks = join(asked)
+    software = ", ".join(f"{name} {number}" for name, number in provenance.versions().items())
+    agree(ranks, f"{software}; trial {spec.identity()}", what="software or trial")
     knobs = asked | shared(asked)
     parameters = {
         **{p.name: p.default for p in recipe.parameters if p.default is not None},
@@ -190,11 +192,14 @@ def _run(
 
 def _prepare(workload: type[Workload], setting: Setting, ranks: Ranks) -> None:
     """What is made once is made by the first worker of a machine; the others find it."""
+    made = workload(setting)
     if ranks.local_rank == 0:
-        workload(setting).prepare()
+        made.prepare()
     ranks.any(False)
     if ranks.local_rank:
-        workload(setting).prepare()
+        made.prepare()
+    if ranks.count > 1:
+        agree(ranks, made.sources(), what="their data")
 
 
 def jobs(

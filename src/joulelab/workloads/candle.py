@@ -62,6 +62,11 @@ def files(setting: Setting, layout: Layout) -> list[Path]:
     return [where / name for name in layout.files]
 
 
+def sizes(setting: Setting, layout: Layout) -> str:
+    """The files and how long each is, for comparing machines that have copies of their own."""
+    return ", ".join(f"{path.name} of {path.stat().st_size:,} bytes" for path in files(setting, layout))
+
+
 def read(
     setting: Setting,
     path: Path,

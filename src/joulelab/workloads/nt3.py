@@ -58,6 +58,9 @@ class NT3(Workload):
         if not self.setting.parameters["data"]:
             generate_nt3.generate(candle.folder(self.setting, LAYOUT), scale=self.scale)
 
+    def sources(self) -> str:
+        return candle.sizes(self.setting, LAYOUT)
+
     def load(self) -> None:
         read = plugin.load(LOADERS, str(self.setting.knobs["loader"]), what="loader")
         threads = int(self.setting.knobs.get("threads", 0)) or None

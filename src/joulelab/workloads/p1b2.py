@@ -51,6 +51,9 @@ class P1B2(Workload):
         if not self.setting.parameters["data"]:
             generate_p1b2.generate(candle.folder(self.setting, LAYOUT), scale=self.scale)
 
+    def sources(self) -> str:
+        return candle.sizes(self.setting, LAYOUT)
+
     def load(self) -> None:
         paths = candle.files(self.setting, LAYOUT)
         tables = [candle.read(self.setting, path, text=generate_p1b2.TEXT) for path in paths]

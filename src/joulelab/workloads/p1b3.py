@@ -71,6 +71,9 @@ class P1B3(Workload):
         if not self.setting.parameters["data"]:
             generate_p1b3.generate(candle.folder(self.setting, LAYOUT), scale=self.scale)
 
+    def sources(self) -> str:
+        return candle.sizes(self.setting, LAYOUT)
+
     def load(self) -> None:
         paths = dict(zip(_ROLES, candle.files(self.setting, LAYOUT), strict=True))
         joined = p1b3_join.join(paths, partial(candle.read, self.setting), columns_drawn=self.columns_drawn)

@@ -68,6 +68,10 @@ class Workload:
     def prepare(self) -> None:
         """Make what must be there before anything is measured: a stand-in for missing data."""
 
+    def sources(self) -> str:
+        """What is read, names and sizes and no contents: workers on other machines are compared by it."""
+        return ""
+
     def load(self) -> None:
         """From files to what `batches` draws from. This is the phase called load."""
 
