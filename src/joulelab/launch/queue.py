@@ -64,8 +64,16 @@ class Queue(Launcher):
         """End these jobs, those that wait and those that run, which are asked to put things back first."""
 
     @abstractmethod
-    def why(self, note: JobNote, state: JobState, *, jobs: Path) -> str:
-        """Why a job that left no word in its trial's folder has ended, in words."""
+    def why(self, note: JobNote, state: JobState, *, said: str) -> str:
+        """Why a job that left no word in its trial's folder has ended, in words; `said` was its last word."""
+
+    @abstractmethod
+    def output(self, note: JobNote, *, jobs: Path) -> Path:
+        """What the script of the job itself had to say: a module that is not there, a killer of processes."""
+
+    def cure_of(self, reason: str) -> str:
+        """What to do about jobs that wait for this reason, after a colon; empty if they need only wait."""
+        return ""
 
     def trouble(self, state: JobState) -> str:
         """What became of the node of a job that runs no more and is to run again; empty if all is well."""

@@ -22,6 +22,7 @@ from joulelab.launch.slurm_commands import (
     parse_max_array,
     parse_squeue,
     parse_submitted,
+    waiting_cure,
 )
 from joulelab.launch.slurm_energy import Accounting
 from joulelab.launch.slurm_options import Place, SlurmOptions, check_options
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from joulelab.records.layout import TrialFolder
 
 SCHEDULER = "slurm"
+KILLED = "137"  # as a shell says it
 MOST_IN_A_CALL = 500  # jobs that one scancel names
 
 
@@ -122,6 +124,9 @@ class Slurm(Queue):
                 return f"node {node} is {word.rstrip('*')}" + (f" ({reason})" if reason != "none" else "")
         return ""
 
+    def cure_of(self, reason: str) -> str:
+        return waiting_cure(reason)
+
     # ---- end -----------------------------------------------------------------------------------------------
 
     def cancel(self, notes: Collection[JobNote]) -> None:
@@ -129,13 +134,18 @@ class Slurm(Queue):
         for first in range(0, len(jobs), MOST_IN_A_CALL):
             call(("scancel", "--quiet", *jobs[first : first + MOST_IN_A_CALL]))
 
-    def why(self, note: JobNote, state: JobState, *, jobs: Path) -> str:
+    def output(self, note: JobNote, *, jobs: Path) -> Path:
+        return jobs / f"slurm-{note.job}.txt"
+
+    def why(self, note: JobNote, state: JobState, *, said: str) -> str:
         fields = self._fields(note)
         word = fields.get("JobState", state.state)
         job = f"Slurm job {note.job}"
-        status = fields.get("ExitCode", "").partition(":")[0]
-        output = jobs / f"slurm-{note.job}.txt"
-        said = {
+        if not word:
+            # A part of an array that is cancelled while it waits leaves no trace.
+            return f"{job} is not known to Slurm any more: it was cancelled, or ended long ago"
+        status, _, signal = fields.get("ExitCode", "").partition(":")
+        known = {
             "NODE_FAIL": f"the node {state.nodes} failed while {job} ran",
             "BOOT_FAIL": f"the node {state.nodes} of {job} did not start",
             "OUT_OF_MEMORY": f"{job} was out of memory: set mem in [slurm], or try a smaller batch",
@@ -144,13 +154,18 @@ class Slurm(Queue):
             "PREEMPTED": f"{job} had to make room for another one",
             "CANCELLED": f"{job} was cancelled",
         }.get(word)
-        if said is None and status == str(SHARED):
-            said = f"the node {state.nodes} does not see the folder: use one that the nodes share"
-        if said is None:
-            ended = f"ended with exit status {status}" if status not in ("", "0") else "has ended"
-            said = f"{job} {ended} and left no result"
-        last = _last_line(output) if word not in ("CANCELLED", "TIMEOUT") else ""
-        return f"{said}: {last}" if last else said
+        if known is not None:
+            return known
+        if status == str(SHARED):
+            return f"the node {state.nodes} does not see the folder: use one that the nodes share"
+        if status == KILLED or signal == "9":
+            return (
+                f"{job} was killed by SIGKILL, most often because memory ran out: set mem in [slurm], "
+                "or try a smaller batch"
+            )
+        if status in ("", "0"):
+            return f"{job} ended without a result{said}"
+        return f"{job} ended with exit status {status}{said}"
 
     def keep_energy(self, folder: TrialFolder, note: JobNote) -> None:
         self._accounting.keep(folder, job=note.job)
@@ -165,12 +180,3 @@ class Slurm(Queue):
 def _next(jobs: Path) -> int:
     used = {path.stem for path in jobs.glob("*.sh")}
     return next(number for number in itertools.count(1) if str(number) not in used)
-
-
-def _last_line(path: Path) -> str:
-    """What the script itself had to say last: a module that is not there, a killer of processes."""
-    try:
-        lines = path.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return ""
-    return lines[-1].strip()[:300] if lines else ""

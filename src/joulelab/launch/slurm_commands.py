@@ -76,6 +76,7 @@ CURES = (
     ("account", "set account in [slurm]; `sacctmgr show associations user=$USER` lists yours"),
     ("time limit", "set time_limit in [slurm]; `sinfo -o '%P %l'` lists the longest of each partition"),
     ("node configuration", "ask for less in [slurm]: `sinfo -o '%P %D %c %m %G'` says what nodes have"),
+    ("more processors", "ask for less in [slurm]: `sinfo -o '%P %D %c %m %G'` says what nodes have"),
     ("node count", "set nodes in [slurm] to what the partition has: `sinfo -s`"),
     ("generic resource", "set gpus_per_node in [slurm] to what nodes have: `sinfo -o '%P %G'`"),
     ("gres", "set gpus_per_node in [slurm] to what nodes have: `sinfo -o '%P %G'`"),
@@ -83,6 +84,27 @@ CURES = (
     ("policy", "ask for less in [slurm], or set its qos"),
     ("unrecognized option", "mend `extra` in [slurm]: `man sbatch` lists the legal options"),
 )
+
+
+# Reasons for which a job waits until somebody does something.
+STUCK = {
+    "PartitionNodeLimit": "set nodes in [slurm] to what the partition has, `sinfo -s`",
+    "PartitionTimeLimit": "set time_limit in [slurm] to less, `sinfo -o '%P %l'`",
+    "BadConstraints": "no node has what is asked for in [slurm]",
+    "InvalidAccount": "set account in [slurm]",
+    "AccountNotAllowed": "set account or partition in [slurm]",
+    "InvalidQOS": "set qos in [slurm]",
+    "QOSNotAllowed": "set qos or partition in [slurm]",
+    "DependencyNeverSatisfied": "mend dependency in [slurm]",
+    "JobHeldUser": "`scontrol release JOB`",
+    "JobHeldAdmin": "ask the administrators",
+}
+
+
+def waiting_cure(reason: str) -> str:
+    """What ends the waiting, after a colon; empty where time alone does. Slurm may say more after a blank."""
+    cure = STUCK.get(reason.split(" ", 1)[0].strip("(),"))
+    return f": this does not end by itself: {cure}" if cure else ""
 
 
 def cure_of(refusal: str) -> str:

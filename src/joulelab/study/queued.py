@@ -24,6 +24,7 @@ from joulelab.launch.watched import last_step
 from joulelab.records import claim, store
 from joulelab.records.layout import SCHEMA
 from joulelab.study.asked import Asked, asked
+from joulelab.study.attempt import last_words
 from joulelab.study.summary import outcome
 
 if TYPE_CHECKING:
@@ -177,11 +178,13 @@ class QueuedRun:
         if not waiting:
             self._said = ""
             return
-        reasons = Counter(state.reason or state.state for state in waiting)
+        reasons = Counter(state.reason for state in waiting if state.reason)
         said = ", ".join(sorted(reasons))
-        if said != self._said:
+        if said and said != self._said:
             self._said = said
-            text = ", ".join(f"{count} ({reason})" for reason, count in sorted(reasons.items()))
+            text = ", ".join(
+                f"{count} ({reason}{self.queue.cure_of(reason)})" for reason, count in sorted(reasons.items())
+            )
             self.story.tell("note", text=f"jobs that wait: {text}")
 
     # ---- end -----------------------------------------------------------------------------------------------
@@ -225,10 +228,14 @@ class QueuedRun:
 
     def _mark(self, job: _Job, state: JobState, *, stopping: bool) -> None:
         """failed.json, where the worker could not write it itself."""
-        cancelled = stopping or state.state == "CANCELLED"
-        reason = "stopped on request" if stopping else self.queue.why(job.note, state, jobs=self.scripts)
+        cancelled = stopping or state.state == "CANCELLED" or not (state.state or job.begun)
+        reason = "stopped on request" if stopping else self._why(job, state)
         content = {"schema": SCHEMA, "state": "interrupted" if cancelled else "failed", "reason": reason}
         store.write_json(job.trial.folder.failed, {**content, "exit_code": 1})
+
+    def _why(self, job: _Job, state: JobState) -> str:
+        log, output = job.trial.folder.log, self.queue.output(job.note, jobs=self.scripts)
+        return self.queue.why(job.note, state, said=last_words(log) or last_words(output))
 
     def _release(self, trial: Listed, note: JobNote) -> None:
         """A job that was killed leaves its claim, which another machine would believe for ever."""
