@@ -44,7 +44,7 @@ class Names:
     job: str  # the job, and its place in an array
     index: str  # that place
     first_index: int
-    number: str  # a whole number that no other job on the node has
+    number: str  # a whole number that no other job on the node has, as bash computes it
     head: str  # sets `head` to the first node
 
 
@@ -97,10 +97,10 @@ def _training(work: Work, *, names: Names, start: str, python: str) -> Iterable[
     return [
         names.head,
         # Below the ports that the system gives to connections.
-        f"port=$((10000 + {names.number} % 20000))",
+        f"port=$((10000 + ({names.number}) % 20000))",
         f"{start} {python} -P -m torch.distributed.run --nnodes={work.nodes} "
         f'--nproc-per-node={work.workers_per_node} --rdzv-backend=c10d --rdzv-endpoint="$head:$port" '
-        f'--rdzv-id="{names.number}" -m {work.module} "$folder" {log}',
+        f'--rdzv-id="{names.job}" -m {work.module} "$folder" {log}',
     ]
 
 

@@ -18,7 +18,7 @@ NAMES = Names(
     job="$LSB_JOBID[${LSB_JOBINDEX:-0}]",
     index="LSB_JOBINDEX",
     first_index=1,
-    number="$LSB_JOBID",
+    number="LSB_JOBID + ${LSB_JOBINDEX:-0}",
     # The node that this script runs on stands in the list as well, and trains nothing.
     head='head=$(grep -v batch "$LSB_DJOB_HOSTFILE" | head -n 1)',
 )

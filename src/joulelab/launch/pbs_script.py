@@ -16,7 +16,7 @@ NAMES = Names(
     job="$PBS_JOBID",
     index="PBS_ARRAY_INDEX",
     first_index=0,
-    number="${PBS_JOBID%%[!0-9]*}",
+    number="${PBS_JOBID%%[!0-9]*} + ${PBS_ARRAY_INDEX:-0}",
     head='head=$(head -n 1 "$PBS_NODEFILE")',
 )
 

@@ -17,7 +17,7 @@ NAMES = Names(
     job=JOB,
     index="SLURM_ARRAY_TASK_ID",
     first_index=0,
-    number="$SLURM_JOB_ID",
+    number="SLURM_JOB_ID",
     head='head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
 )
 OUTPUT = "slurm-%A_%a.txt"  # beside the script, and relative: no path has to be quoted for sbatch

@@ -174,7 +174,8 @@ class QueuedRun:
         self.story.tell("note", job.trial, text=f"job {job.note.job} of {name} waits to run again{because}")
 
     def _tell_why_they_wait(self, states: Mapping[JobNote, JobState]) -> None:
-        waiting = [states[job.note] for job in self._jobs.values() if states[job.note].phase == WAITING]
+        known = [states[job.note] for job in self._jobs.values() if job.note in states]
+        waiting = [state for state in known if state.phase == WAITING]
         if not waiting:
             self._said = ""
             return
