@@ -42,6 +42,10 @@ class QuickSlurm(Slurm):
     every_s = 0.2
 
 
+class Ranks(QuickSlurm):
+    module = "tests.launch.rank_worker"
+
+
 class Impatient(QuickSlurm):
     """A minute, less the warning: no test has time for the shortest limit of Slurm."""
 

@@ -9,6 +9,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from joulelab.errors import TrialError
@@ -199,6 +200,24 @@ def test_a_node_that_dies_is_told_and_its_trial_runs_on_another(cluster: Cluster
             cluster.start_node(node)
             until(lambda: cluster.idle() == len(NODES), "both nodes are idle again", seconds=30.0)
     assert (starts(folder), folder.done.exists(), folder.claim.exists()) == (2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("workers", "by"), [(1, "Slurm"), pytest.param(4, "torchrun", marks=pytest.mark.slow)]
+)
+def test_every_worker_knows_its_place(cluster: Cluster, weird_tmp_path: Path, workers: int, by: str) -> None:
+    """Two nodes, and on each a torchrun that finds the other, where there are more workers than one."""
+    study = study_of(1, launcher="Ranks", nodes=min(workers, 2))
+    study = msgspec.structs.replace(study, knobs={"workers": workers})
+    summary = run_study(study, weird_tmp_path)
+    assert summary.failed == {}
+    (folder,) = trials(weird_tmp_path)
+    said = [json.loads((folder.path / f"rank-{rank}.json").read_text()) for rank in range(workers)]
+    assert [(each["rank"], each["world"], each["by"]) for each in said] == [
+        (rank, workers, by) for rank in range(workers)
+    ]
+    assert len({(each["node"], each["local_rank"]) for each in said}) == workers
+    assert len({each["node"] for each in said}) == min(workers, 2)
 
 
 def test_a_cap_is_put_back_when_its_job_is_cancelled(
