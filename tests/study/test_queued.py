@@ -215,3 +215,14 @@ def test_a_failure_is_written_as_a_record(tmp_path: Path) -> None:
     run_study(STUDY, tmp_path, launcher=queue)
     # It never began, and the scheduler knows it no more.
     assert json.loads(queue.folders[0].failed.read_text())["state"] == "interrupted"
+
+
+def test_what_ended_while_nobody_looked_is_not_asked_for_again(tmp_path: Path) -> None:
+    queue = Scripted(RUNS, NoAnswerError("no answer"))
+    with pytest.raises(NoAnswerError):
+        run_study(STUDY, tmp_path, launcher=queue)
+    later = Scripted(ENDED, on_look=finish)
+    later.folders = queue.folders
+    said: list[Progress] = []
+    summary = run_study(STUDY, tmp_path, launcher=later, on_progress=said.append)
+    assert (summary.done, summary.ran, later.wanted) == (2, 0, [])

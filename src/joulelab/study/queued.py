@@ -104,7 +104,9 @@ class QueuedRun:
                 continue
             if note is not None:
                 self._release(trial, note)
-            if claim.is_alive(trial.folder) or claim.is_locked(trial.folder):
+            if trial.folder.done.exists():
+                self.story.ended += 1  # while this process waited for its turn to ask
+            elif claim.is_alive(trial.folder) or claim.is_locked(trial.folder):
                 self.story.tell("note", trial, text=f"another process runs {trial.folder.path.name}")
             else:
                 left.append(trial)
