@@ -46,6 +46,8 @@ def test_a_study_told_in_plain_lines() -> None:
         show(of("step", 2, ended=1, step=step))
         clock.now_s += 5.0
         show(of("end", 2, ended=2, state="done"))
+        show(of("start", 3, ended=2))
+        clock.now_s += 10.0
         show(of("end", 3, ended=3, state="failed", text="out of memory"))
         show(of("wait", 4, ended=3, text="another process runs x"))
     assert file.getvalue().splitlines() == [
@@ -54,7 +56,7 @@ def test_a_study_told_in_plain_lines() -> None:
         "trial 2 of 4: batch_size=40 | repeat 2 of 3 train epoch 3 of 4 | loss 0.6123 accuracy 0.835 | "
         "about 1 min 15 s left",
         "trial 2 of 4: batch_size=40: done in 20.0 s",
-        "trial 3 of 4: batch_size=60: failed in 20.0 s: out of memory",
+        "trial 3 of 4: batch_size=60: failed in 10.0 s: out of memory",
         "another process runs x",
     ]
 
@@ -104,3 +106,35 @@ def test_a_terminal_keeps_what_ended_and_redraws_seldom() -> None:
         assert "evaluate" in file.getvalue()
         show(of("end", 1, ended=1, state="done"))
     assert "batch_size=20: done in 1.00 s" in file.getvalue()
+
+
+def test_trials_that_a_cluster_runs_side_by_side_have_times_of_their_own() -> None:
+    clock, file = Clock(), io.StringIO()
+    story = Story(clock=clock)
+    with live(file=file, clock=clock) as show:
+        for event, passed_s in [
+            (of("start", 1), 4.0),
+            (of("start", 2), 6.0),
+            (of("end", 1, ended=1, state="done"), 2.0),
+            (of("end", 2, ended=2, state="done"), 1.0),
+            # Nobody looked while this one ran.
+            (of("end", 3, ended=3, state="done"), 0.0),
+        ]:
+            show(event)
+            story.hear(event)
+            clock.now_s += passed_s
+    assert file.getvalue().splitlines()[-3:] == [
+        "trial 1 of 4: batch_size=20: done in 10.0 s",
+        "trial 2 of 4: batch_size=40: done in 8.00 s",
+        "trial 3 of 4: batch_size=60: done",
+    ]
+    # Four of 9 s each, two of them at a time.
+    story = Story(clock=clock)
+    for event in (of("start", 1), of("start", 2)):
+        story.hear(event)
+    clock.now_s += 9.0
+    story.hear(of("end", 1, ended=1, state="done"))
+    story.hear(of("start", 3, ended=1))
+    left_s = story.left_s()
+    assert left_s is not None
+    assert abs(left_s - 3 * 9.0 / 2) < 0.1

@@ -113,9 +113,16 @@ def shared(knobs: Mapping[str, Scalar]) -> dict[str, Scalar]:
     workers = workers_of(knobs)
     if workers == 1:
         return {}
-    batch = int(int(knobs["batch_size"]) * workers ** BATCH_RULES[str(knobs.get("batch_rule", "constant"))])
-    rate = float(knobs["learning_rate"]) * workers ** RATE_RULES[str(knobs.get("rate_rule", "none"))]
-    return {"batch_size": batch, "learning_rate": rate, "epochs": _epochs(knobs, workers)}
+    given: dict[str, Scalar] = {}  # of a workload that has them
+    if "batch_size" in knobs:
+        rule = BATCH_RULES[str(knobs.get("batch_rule", "constant"))]
+        given["batch_size"] = int(int(knobs["batch_size"]) * workers**rule)
+    if "learning_rate" in knobs:
+        rule = RATE_RULES[str(knobs.get("rate_rule", "none"))]
+        given["learning_rate"] = float(knobs["learning_rate"]) * workers**rule
+    if "epochs" in knobs:
+        given["epochs"] = _epochs(knobs, workers)
+    return given
 
 
 def _epochs(knobs: Mapping[str, Scalar], workers: int) -> int:

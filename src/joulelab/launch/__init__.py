@@ -4,4 +4,5 @@
 LAUNCHERS = {
     "inline": "joulelab.launch.inline:Inline",
     "local": "joulelab.launch.local:Local",
+    "slurm": "joulelab.launch.slurm:Slurm",
 }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from joulelab.errors import RecordError
 from joulelab.knobs.sharing import processes_of
@@ -13,7 +13,7 @@ from joulelab.records import store
 from joulelab.records.trial import TrialSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from joulelab.records.layout import TrialFolder
 
@@ -29,7 +29,23 @@ class Stopped(Exception):  # noqa: N818  not an error: somebody asked for it
 class Launcher(ABC):
     """Runs trials somewhere. What came of a trial is read from its folder; the exit status is only a hint."""
 
+    table = ""  # of the study file, that says more; empty if there is nothing to say
     here = True  # trials run on this machine, so one at a time; False where a scheduler places them
+
+    @classmethod
+    def check_options(
+        cls, given: Mapping[str, object], *, workers: Sequence[int], place: Callable[[str], str]
+    ) -> dict[str, Any]:
+        """The table as it is kept with the study, or an InputError that opens with `place(key)`.
+
+        `workers` are the numbers of processes that trials of the study want.
+        """
+        del given, workers, place
+        return {}
+
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Do as the table says, which has been checked."""
+        del options
 
     @abstractmethod
     def run(self, folder: TrialFolder, *, on_progress: OnStep = ignore, inherit: Sequence[int] = ()) -> int:

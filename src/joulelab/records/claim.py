@@ -32,6 +32,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     pid: int
     started: str  # ticks since boot, as the kernel says
+    job: str = ""  # of a cluster's scheduler, of which the process is the script
     schema: int = 1
 
 
@@ -46,6 +47,29 @@ def take(folder: TrialFolder) -> bool:
         set_aside(folder)
         store.write_json(folder.claim, this_process())
         return True
+
+
+def take_for_job(folder: TrialFolder, *, job: str, runner: int) -> bool:
+    """`take` for the process `runner` here, the script of a scheduler's job.
+
+    What an earlier start of the same job holds is void: a scheduler runs a job once at a time, and may have
+    lost the node that it ran on.
+    """
+    with locked(folder.path / _LOCK):
+        if folder.done.exists() or (is_alive(folder) and job_of(folder) != job):
+            return False
+        set_aside(folder)
+        here = msgspec.structs.replace(this_process(), pid=runner, started=started(runner), job=job)
+        store.write_json(folder.claim, here)
+        return True
+
+
+def job_of(folder: TrialFolder) -> str:
+    """The job whose script holds the trial; empty where none does."""
+    try:
+        return store.read_json(folder.claim, Holder).job
+    except RecordError:
+        return ""
 
 
 def release(folder: TrialFolder) -> None:

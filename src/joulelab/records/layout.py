@@ -85,6 +85,16 @@ class TrialFolder:
         return self.path / ".turn.lock"
 
     @property
+    def job(self) -> Path:
+        """Which job of a cluster's scheduler has this trial, or had it last."""
+        return self.path / "job.json"
+
+    @property
+    def job_energy(self) -> Path:
+        """What the scheduler says that its job consumed, where it says so."""
+        return self.path / "job_energy.json"
+
+    @property
     def failed(self) -> Path:
         """Exists when the last attempt failed; holds why."""
         return self.path / "failed.json"
@@ -112,6 +122,11 @@ class StudyFolder:
     @property
     def trials(self) -> Path:
         return self.path / "trials"
+
+    @property
+    def jobs(self) -> Path:
+        """The scripts that a cluster's scheduler was given, and what it had to say of them."""
+        return self.path / "jobs"
 
     @property
     def data(self) -> Path:

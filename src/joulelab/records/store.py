@@ -87,10 +87,18 @@ def new_folder(parent: Path, prefix: str) -> Path:
 
 def write_json(path: Path, content: object) -> None:
     """The file is the old one or the new one, never half of one."""
-    data = msgspec.json.format(_encoded(content), indent=1)
+    _write(path, msgspec.json.format(_encoded(content), indent=1) + b"\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text for another program; the file is the old one or the new one."""
+    _write(path, text.encode(errors="surrogateescape"))
+
+
+def _write(path: Path, data: bytes) -> None:
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        beside.write_bytes(data + b"\n")
+        beside.write_bytes(data)
         beside.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -47,8 +47,9 @@ class Story:
         self.clock = clock
         self.trial: Progress | None = None
         self._step: Step | None = None
-        self._trial_began_s = self.clock()
+        self._began_s = {0: self.clock()}  # by the trial's place in the plan, of those that run
         self._took_s: list[float] = []
+        self._lasted_s: float | None = None  # the trial that ended last
         self._energy_j: dict[str, float] = {}  # by source, of what ended since the command began
 
     def hear(self, event: Progress | Step) -> None:
@@ -59,11 +60,14 @@ class Story:
             return
         self.trial = event
         if event.kind == "start":
-            self._trial_began_s, self._step = self.clock(), None
+            self._began_s[event.index], self._step = self.clock(), None
         elif event.kind == "step" and event.step is not None:
             self.hear(event.step)
         elif event.kind == "end":
-            self._took_s.append(self.clock() - self._trial_began_s)
+            # A job of a cluster may have run while nobody looked.
+            began_s = self._began_s.pop(event.index, None)
+            self._lasted_s = None if began_s is None else self.clock() - began_s
+            self._took_s += [self._lasted_s] if self._lasted_s is not None else []
 
     def now(self) -> str:
         """One line: which trial, where in it, joules so far, time left."""
@@ -77,7 +81,9 @@ class Story:
     def left_s(self) -> float | None:
         """From how long trials took so far; None where nothing tells."""
         share = self._step.share() if self._step else 0.0
-        here_s = self.clock() - self._trial_began_s
+        running = [place for place in self._began_s if place]
+        which = self.trial.index if self.trial else 0
+        here_s = self.clock() - self._began_s.get(which, self._began_s[0])
         of = self.trial.of if self.trial else 1
         ended = self.trial.ended if self.trial else 0
         if self._took_s:
@@ -86,11 +92,12 @@ class Story:
             each_s = here_s / share
         else:
             return None
-        running = self.trial is None or self.trial.kind in ("start", "step")
-        return max(0.0, (of - ended) * each_s - (min(here_s, each_s) if running else 0.0))
+        runs = self.trial is None or self.trial.kind in ("start", "step")
+        left_s = max(0.0, (of - ended) * each_s - (min(here_s, each_s) if runs else 0.0))
+        return left_s / max(1, len(running))  # side by side, where a cluster runs several
 
     def took(self) -> str:
-        return duration(self._took_s[-1]) if self._took_s else ""
+        return f" in {duration(self._lasted_s)}" if self._lasted_s is not None else ""
 
     def _which(self) -> str:
         if self.trial is None or not self.trial.index:
@@ -126,7 +133,7 @@ def said(event: Progress, story: Story) -> str:
     if event.kind == "end":
         reason = f": {event.text}" if event.text else ""
         which = settings(event.settings) or event.name
-        return f"trial {event.index} of {event.of}: {which}: {event.state} in {story.took()}{reason}"
+        return f"trial {event.index} of {event.of}: {which}: {event.state}{story.took()}{reason}"
     if event.kind in ("wait", "note"):
         return event.text
     return ""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+# What a scheduler's own program says when a trial has ended is no cause.
+_STARTER = re.compile(r"(srun|slurmstepd[^:]*|mpiexec|jsrun): ")
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit)\b")
 
 
@@ -62,10 +64,10 @@ def _reason(exit_code: int, *, folder: TrialFolder) -> str:
     if exit_code == -signal.SIGKILL:
         return "killed by SIGKILL, most often because memory ran out: try a smaller batch"
     if exit_code < 0:
-        return f"ended by {_signal_name(-exit_code)}{_last_words(log)}"
+        return f"ended by {_signal_name(-exit_code)}{last_words(log)}"
     if exit_code == 0:
-        return f"ended without a result{_last_words(log)}"
-    return f"exit status {exit_code}{_last_words(log)}"
+        return f"ended without a result{last_words(log)}"
+    return f"exit status {exit_code}{last_words(log)}"
 
 
 def _signal_name(number: int) -> str:
@@ -75,13 +77,14 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _last_words(log: Path) -> str:
-    """The last line of the log that names a Python error, or else the last line."""
+def last_words(log: Path) -> str:
+    """The last line of the log that names a Python error, or else the last line; to follow other words."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 4096))
         lines = file.read().decode(errors="replace").strip().splitlines()
     # The worker's own prints come by another way than its errors, and may stand below them.
-    said = [line for line in lines if _ERROR.match(line)] or lines
+    said = [line for line in lines if _ERROR.match(line)]
+    said = said or [line for line in lines if not _STARTER.match(line)]
     return f": {said[-1].strip()[:300]}" if said else ""

@@ -7,13 +7,15 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from joulelab.errors import InputError, unknown
+from joulelab.launch import LAUNCHERS
 from joulelab.records.layout import SCHEMA
 from joulelab.records.parameter import Parameter, Scalar
 from joulelab.study.check import (
@@ -55,6 +57,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     against: dict[str, Scalar] = {}  # the settings that the others are compared with
     small: bool = False  # the variant that shows the way of the study, and not its figures
+    options: dict[str, Any] = {}  # of the launcher, out of the table that bears its name
     schema: int = SCHEMA
 
     def count(self) -> int:
@@ -108,7 +111,7 @@ class _File(StudyTable):
     def study(self, *, asked: bool) -> Study:
         """The study, checked in full; what only this machine can tell, for the variant asked for."""
         for key in self.table:
-            if key not in KEYS:
+            if key not in (*KEYS, *LAUNCHERS):
                 raise unknown("key", key, KEYS, where=self.place("", key))
         values = {name: self._value(name) for name in VALUES}
         if values["workload"] is None:
@@ -131,6 +134,7 @@ class _File(StudyTable):
             knobs=self._fixed("knobs"),
             place=self.place,
         )
+        options = self._options(workers=[*grid.get("workers", ()), knobs.get("workers", 1)])
         devices = self._devices()
         if where_it_runs.here and asked:
             self._check_here(workload, knobs, grid, devices)
@@ -147,7 +151,27 @@ class _File(StudyTable):
             devices=devices,
             against=self._against(grid),
             small=self.is_small,
+            options=options.get(launcher, {}),
         )
+
+    def _options(self, *, workers: Sequence[Scalar]) -> dict[str, dict[str, Any]]:
+        """What the tables of launchers say, by launcher: all are checked, whichever is used."""
+        checked = {}
+        for name in LAUNCHERS:
+            if name not in self.table and name != self.table.get("launcher"):
+                continue
+            found = launcher_of(name)
+            if name in self.table and not found.table:
+                raise InputError(
+                    f"{self.place('', name)}: the launcher '{name}' has nothing to set",
+                    cure=f"leave [{name}] out",
+                )
+            checked[name] = found.check_options(
+                self.sub_table(name),
+                workers=[int(number) for number in workers],
+                place=lambda key, table=name: self.place(table, key),  # type: ignore[misc]
+            )
+        return checked
 
     def _check_here(
         self,
