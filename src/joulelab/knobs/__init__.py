@@ -4,6 +4,9 @@
 KNOBS = {
     "accumulate": "joulelab.knobs.recipe:Accumulate",
     "batch_size": "joulelab.knobs.recipe:BatchSize",
+    "checkpoint_keep": "joulelab.knobs.checkpoint:CheckpointKeep",
+    "checkpoint_minutes": "joulelab.knobs.checkpoint:CheckpointMinutes",
+    "checkpoint_steps": "joulelab.knobs.checkpoint:CheckpointSteps",
     "compile": "joulelab.knobs.compile:Compile",
     "cpu_power_limit": "joulelab.knobs.cpu_power_limit:CpuPowerLimit",
     "deterministic": "joulelab.knobs.deterministic:Deterministic",

@@ -11,6 +11,8 @@ import torch
 
 from joulelab.knobs.target import parse as parse_target
 from joulelab.records.trial import Repeat
+from joulelab.train.checkpoint import keeper
+from joulelab.train.checkpoint_state import Parts
 from joulelab.train.job import Phases, noted, shaped, shown, told
 from joulelab.train.precision import precision as make_precision
 from joulelab.train.tape import Tape
@@ -39,7 +41,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         accumulate=int(knobs.get("accumulate", 1)),
         clip=workload.clip,
     )
-    tape = Tape(workload.metrics, dtype=precision.dtype)
+    tape = Tape(workload.metrics, dtype=precision.dtype, device=job.setting.device)
     waiting = Waiting()
     phases = Phases(meter)
     here = job.place()
@@ -62,14 +64,30 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         model = shaped(workload.model(), knobs=knobs, precision=precision)
         optimizer = workload.optimizer(model)
         precision.watch(optimizer)
+        # Where an earlier attempt at this repeat left a checkpoint, it goes on from there.
+        keep = keeper(
+            job,
+            Parts(
+                model=model,
+                optimizer=optimizer,
+                workload=workload,
+                precision=precision,
+                tape=tape,
+                waiting=waiting,
+                order=order,
+                whole=whole,
+                phases=phases,
+            ),
+        )
+        started_s -= keep.time_s
 
-        for epoch in range(1, job.epochs + 1):
+        for epoch in range(keep.first_epoch, job.epochs + 1):
             with meter.window("epoch"):
                 # ---- train ---------------------------------------------------------------------------------
                 on_progress({**here, "phase": "train", "epoch": epoch, **shown(figures)})
                 with phases("train"):
                     model.train()
-                    for given in waiting.over(workload.batches(epoch, order)):
+                    for given in keep.batches(epoch):
                         batch = workload.place(given)
                         with precision.autocast():
                             step = workload.loss(model, batch)
@@ -122,7 +140,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
     wrong = wrong or precision.complaint(finished=True)
     total = noted(whole.measurement, (*workload.notes, *precision.notes))
     on_progress({**here, "phase": "end", "epoch": epoch, **told(total), **shown(figures)})
-    return Repeat(
+    repeat = Repeat(
         index=job.index,
         seed=job.seed,
         warmup=job.warmup,
@@ -138,6 +156,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         valid=not wrong,
         reason=wrong,
     )
+    return keep.finished(repeat)
 
 
 def _not_finite(figures: Mapping[str, float], *, epoch: int) -> str:

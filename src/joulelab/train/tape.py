@@ -9,7 +9,7 @@ then a batch costs the device nothing.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,10 +20,18 @@ ROWS = 64  # batches between two fetches: the most that may follow a loss that i
 
 
 class Tape:
-    def __init__(self, names: tuple[str, ...], *, dtype: torch.dtype, rows: int = ROWS) -> None:
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        *,
+        dtype: torch.dtype,
+        rows: int = ROWS,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.names = ("loss", *names)
         self.samples = 0  # over all epochs
         self._dtype = dtype
+        self._device = device  # where the losses are
         self._most = rows
         self._figures: list[torch.Tensor] = []  # of the batches not yet fetched, one after the other
         self._batches: list[tuple[int, int]] = []  # samples of each, and the optimizer step it belonged to
@@ -56,6 +64,24 @@ class Tape:
             self._seen += samples
             self._sums = [total + samples * value for total, value in zip(self._sums, of_batch, strict=True)]
         return ""
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: the sums, and the figures that are still on the device."""
+        rows = [figure.to(self._dtype) for figure in self._figures]
+        return {
+            "sums": self._sums,
+            "seen": self._seen,
+            "samples": self.samples,
+            "batches": self._batches,
+            "figures": torch.stack(rows) if rows else None,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._sums, self._seen, self.samples = list(state["sums"]), state["seen"], state["samples"]
+        self._batches = [(samples, step) for samples, step in state["batches"]]
+        # Those that follow are on the device, and all are put together there.
+        figures = state["figures"]
+        self._figures = [] if figures is None else list(figures.to(self._device))
 
     def end_epoch(self) -> tuple[dict[str, float], str]:
         """The means over the epoch's samples, and what is wrong; the next epoch begins."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import sys
@@ -25,12 +26,13 @@ from joulelab.records import plugin, provenance, store
 from joulelab.records.layout import SCHEMA, StudyFolder, TrialFolder
 from joulelab.records.measurement import Measurement
 from joulelab.records.trial import Repeat, TrialSpec, result_of
+from joulelab.train import checkpoint
 from joulelab.train.fitting import fitting, ran_out
 from joulelab.train.inference import run_inference
 from joulelab.train.job import Job, Tell
 from joulelab.train.loop import run_repeat
 from joulelab.train.precision import PRECISIONS
-from joulelab.train.stopping import Stopped, stoppable
+from joulelab.train.stopping import Stopped, Stopping, stoppable
 from joulelab.workloads import RECIPES, WORKLOADS
 from joulelab.workloads.workload import Setting, Workload
 
@@ -50,7 +52,9 @@ class _Ending(msgspec.Struct):
     reason: str = ""
     exit_code: int = 0
     total: Measurement | None = None
+    lost: Measurement | None = None
     repeats: list[Repeat] = []
+    kept: Any = None  # the Checkpoints of the trial
     job: Any = None  # the Job that ran last
 
 
@@ -61,7 +65,7 @@ def run_trial(folder: TrialFolder, *, on_progress: Tell, open_meter: Callable[..
     with stoppable() as stopping:
         try:
             spec = store.read_json(folder.spec, TrialSpec)
-            _run(folder, spec, ending, on_progress=on_progress, open_meter=open_meter)
+            _run(folder, spec, ending, stopping=stopping, on_progress=on_progress, open_meter=open_meter)
         except Stopped as stopped:
             ending.state, ending.reason, ending.exit_code = "interrupted", str(stopped), stopped.exit_code
         except JouleLabError as error:
@@ -84,6 +88,7 @@ def _run(
     spec: TrialSpec,
     ending: _Ending,
     *,
+    stopping: Stopping,
     on_progress: Tell,
     open_meter: Callable[..., Meter],
 ) -> None:
@@ -133,13 +138,22 @@ def _run(
         )
         metrics = store.Lines(folder.metrics, kind="metrics")
         put_back.callback(metrics.close)
+        kept = checkpoint.opened(
+            folder, spec=spec.identity(), knobs=knobs, stopping=stopping, say=site.say, tell=metrics.append
+        )
+        if kept is not None:
+            put_back.callback(kept.close)
         run = run_inference if knobs.get("task") == "inference" else run_repeat
         whole = meter.window("trial")
         try:
             with whole:
                 for job in jobs(spec, workload=workload, setting=setting, precision=precision):
                     ending.job = job
-                    repeat = run(job, meter=meter, on_epoch=metrics.append, on_progress=on_progress)
+                    repeat = kept.done(job.index) if kept is not None else None
+                    if repeat is None:
+                        repeat = _repeat(
+                            job, run, kept, meter=meter, tell=metrics.append, on_progress=on_progress
+                        )
                     ending.repeats.append(repeat)
                     if not repeat.valid:
                         ending.reason = f"repeat {repeat.index}: {repeat.reason}"
@@ -151,6 +165,26 @@ def _run(
                 turned.close()
             finally:
                 ending.total = whole.measurement
+                if kept is not None:
+                    ending.total, ending.lost = kept.whole(ending.total, ending.repeats)
+                    ending.kept = kept
+
+
+def _repeat(
+    job: Job,
+    run: Callable[..., Repeat],
+    kept: checkpoint.Checkpoints | None,
+    *,
+    meter: Meter,
+    tell: Tell,
+    on_progress: Tell,
+) -> Repeat:
+    """One repeat; with checkpoints, one that goes on where an earlier attempt left it."""
+    if kept is None:
+        return run(job, meter=meter, on_epoch=tell, on_progress=on_progress)
+    kept.begin(job.index)
+    job = dataclasses.replace(job, checkpoints=kept)
+    return kept.end(run(job, meter=meter, on_epoch=kept.epoch, on_progress=on_progress))
 
 
 def jobs(spec: TrialSpec, *, workload: type[Workload], setting: Setting, precision: str) -> list[Job]:
@@ -236,11 +270,15 @@ def _write(folder: TrialFolder, ending: _Ending) -> None:
             valid=ending.state == "done" and not ending.reason,
             reason=ending.reason,
             exit_code=ending.exit_code,
+            restarts=sum(repeat.restarts for repeat in ending.repeats),
+            lost=ending.lost,
             repeats=tuple(ending.repeats),
         )
         store.write_json(folder.result, result)
     if ending.state == "done":
         folder.done.touch()
+        if ending.kept is not None:
+            ending.kept.discard()
         return
     sys.stderr.write(f"trial {ending.state}: {ending.reason}\n")
     left = {"schema": SCHEMA, "state": ending.state, "reason": ending.reason, "exit_code": ending.exit_code}

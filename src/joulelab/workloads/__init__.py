@@ -44,6 +44,9 @@ def _knobs(*, batch_size: int, epochs: int) -> dict[str, Scalar]:
     return {
         "accumulate": 1,
         "batch_size": batch_size,
+        "checkpoint_keep": 2,
+        "checkpoint_minutes": 0.0,
+        "checkpoint_steps": 0,
         "compile": "off",
         "cpu_power_limit": "as-is",
         "deterministic": False,
@@ -162,6 +165,9 @@ RECIPES = {
         knobs={
             "accumulate": 1,
             "batch_size": 256,
+            "checkpoint_keep": 2,
+            "checkpoint_minutes": 0.0,
+            "checkpoint_steps": 0,
             "compile": "off",
             "deterministic": False,
             "epochs": 90,

@@ -72,6 +72,9 @@ YOLO = Recipe(
     ),
     knobs={
         "batch_size": 64,
+        "checkpoint_keep": 2,
+        "checkpoint_minutes": 0.0,
+        "checkpoint_steps": 0,
         "cpu_power_limit": "as-is",
         "epochs": 100,
         "learning_rate": 0.01,
