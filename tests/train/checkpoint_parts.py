@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from joulelab.records import claim
 from joulelab.records.layout import TrialFolder
@@ -18,8 +21,6 @@ from tests.train.train_parts import FakeMeter, Toy, job
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import torch
 
     from joulelab.records.trial import Repeat
     from joulelab.train.job import Job
@@ -36,15 +37,11 @@ class Slow(Toy):
     """Slow enough to be killed at a moment; draws from torch's own generator as dropout does."""
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
-        import time
-
         for batch in super().batches(epoch, generator):
-            time.sleep(0.003)
+            time.sleep(0.008)
             yield batch
 
     def loss(self, model: torch.nn.Module, batch: Any) -> Step:
-        import torch
-
         x, y = batch
         return super().loss(model, (x + 0.1 * torch.randn_like(x) * model.training, y))
 

@@ -96,11 +96,11 @@ class Checkpoints:
     def __post_init__(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
         self.writer = Writer(say=self.say)
-        self.ledger = Ledger(self.folder)
         self._finished = _Finished(spec=self.spec)
         if self._path.exists():
             self._finished = store.read_json(self._path, _Finished)
             _same("trial", self._finished.spec, self.spec, root=self.root)
+        self.ledger = Ledger(self.folder)
         for line in self._finished.lines:
             self.tell(line)
 

@@ -56,12 +56,7 @@ class Ledger:
         if not found and not notes:
             return None
         total = add_up(found) if found else Measurement(time_s=0.0, energy_j=None, energy_error_j=None)
-        if notes:
-            # A sum over the others would pass for all of it.
-            total = msgspec.structs.replace(total, energy_j=None, energy_error_j=None, power_w=None)
-        # That an attempt was interrupted is what this figure is about.
-        flags = [flag for flag in total.flags if flag not in ("interrupted", "exception")]
-        return msgspec.structs.replace(total, flags=(*flags, *notes))
+        return _noted(_unknown(total) if notes else total, notes)
 
     def whole(self, here: Measurement, lost: Measurement | None) -> Measurement:
         """The trial over all its attempts, without what was lost; `here` is the attempt that ends it."""
@@ -70,14 +65,13 @@ class Ledger:
         for attempt in range(first, self.attempt):
             drawn = next(iter(self._windows(attempt, "trial")), None)
             if drawn is None:
-                notes.append(f"attempt {attempt} is not in the total of the trial: {KILLED_TOO}")
+                notes.append(f"attempt {attempt}: what it drew is not known: {KILLED_TOO}")
             else:
                 parts.append(drawn)
         total = add_up(parts)
-        if lost is not None and not notes:
+        if lost is not None:
             total = total.less(lost)
-        flags = [flag for flag in total.flags if flag not in ("interrupted", "exception")]
-        return msgspec.structs.replace(total, flags=(*flags, *notes))
+        return _noted(_unknown(total) if notes else total, notes)
 
     def close(self) -> None:
         self._lines.close()
@@ -104,6 +98,19 @@ def sum_of(parts: Sequence[Measurement | None]) -> Measurement | None:
     """The sum of those that there are."""
     there = [part for part in parts if part is not None]
     return add_up(there) if there else None
+
+
+def _unknown(total: Measurement) -> Measurement:
+    """Where a part of it is not known: a sum over the others would pass for all of it."""
+    return msgspec.structs.replace(
+        total, energy_j=None, energy_error_j=None, energy_j_by_device={}, power_w=None
+    )
+
+
+def _noted(total: Measurement, notes: Sequence[str]) -> Measurement:
+    """With the notes; without what every window of a killed process says: that is what this is about."""
+    flags = [flag for flag in total.flags if flag not in ("interrupted", "exception")]
+    return msgspec.structs.replace(total, flags=(*flags, *notes))
 
 
 def _measurement(line: dict[str, Any]) -> Measurement:
