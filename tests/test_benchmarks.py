@@ -36,3 +36,15 @@ def test_the_truth_of_the_meter_against_a_stand_in(weird_tmp_path: Path) -> None
     assert [row["kind"] for row in written["rows"]] == ["anywhere", "on edges", "exact"]
     assert all(row["held"] == 1 for row in written["rows"])
     assert str(ROOT) not in out.read_text()
+
+
+@pytest.mark.slow
+def test_how_long_a_checkpoint_holds_a_step_up(weird_tmp_path: Path) -> None:
+    out = weird_tmp_path / "hold.json"
+    words = ["--width", "300", "--checkpoints", "6", "--optimizer", "adam", "-o", str(out)]
+    script = ROOT / "benchmarks" / "checkpoint_hold.py"
+    subprocess.run([sys.executable, str(script), *words], check=True, timeout=50)
+    written = json.loads(out.read_text())
+    assert 1 <= written["held_up"]["n"] < 6
+    assert written["checkpoint_mb"] == pytest.approx(3 * written["model_mb"], rel=0.1)
+    assert 0 < written["held_up"]["median_ms"] < written["written_in"]["range_ms"][1]

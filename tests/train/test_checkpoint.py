@@ -21,7 +21,7 @@ from joulelab.train import checkpoint_file as file
 from joulelab.train.loop import run_repeat
 from joulelab.train.stopping import Stopping
 from joulelab.train.worker import run_trial
-from tests.train.checkpoint_parts import Slow, Trial, figures, plain, toy
+from tests.train.checkpoint_parts import Patient, Slow, Trial, figures, plain, toy
 from tests.train.train_parts import KNOBS, FakeMeter, Killed, Toy
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_every_few_steps_and_the_last_few_are_kept(tmp_path: Path) -> None:
 
 def test_every_few_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr("joulelab.train.checkpoint.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("joulelab.train.keeper.time.monotonic", lambda: now_s[0])
 
     class Ticking(Toy):
         def loss(self, model: torch.nn.Module, batch: Any) -> Step:
@@ -66,6 +66,7 @@ def test_every_few_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     kept = checkpoint.opened(TrialFolder(tmp_path), knobs={"checkpoint_minutes": 1.0}, **asked)
     assert kept is not None
     assert (kept.steps, kept.every_s, kept.keep) == (0, 60.0, 2)
+    kept.writer = Patient(say=pytest.fail)
     kept.begin(1)
     one = replace(toy(), workload=Ticking, checkpoints=kept)
     try:

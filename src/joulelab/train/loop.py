@@ -11,9 +11,9 @@ import torch
 
 from joulelab.knobs.target import parse as parse_target
 from joulelab.records.trial import Repeat
-from joulelab.train.checkpoint import keeper
 from joulelab.train.checkpoint_state import Parts
 from joulelab.train.job import Phases, noted, shaped, shown, told
+from joulelab.train.keeper import keeper
 from joulelab.train.precision import precision as make_precision
 from joulelab.train.tape import Tape
 from joulelab.train.waiting import Waiting
