@@ -29,6 +29,21 @@ def test_one_at_a_time() -> None:
     assert done == ["checkpoint"]
 
 
+def test_a_disk_that_does_not_answer_is_not_waited_for_without_end() -> None:
+    go = threading.Event()
+    writer = Writer(say=pytest.fail)
+
+    def work() -> None:
+        go.wait()
+
+    writer.start(work)
+    writer.wait(limit_s=0.01)
+    assert writer.busy
+    go.set()
+    writer.wait()
+    assert not writer.busy
+
+
 def test_a_failure_is_said_and_the_next_is_tried() -> None:
     said: list[str] = []
     writer = Writer(say=said.append)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from joulelab.train.stopping import Stopping
 
 
+CLOSE_S = 10.0  # for a checkpoint that is being written when the trial ends otherwise than by its end
+
+
 class _Finished(msgspec.Struct, kw_only=True):
     """The repeats that need not be done again, and their lines for metrics.jsonl."""
 
@@ -112,7 +115,8 @@ class Checkpoints:
 
     def close(self) -> None:
         self.stopping.patience_s = 0.0
-        self.writer.wait()
+        # Whoever is stopped must not hang on a disk that does not answer.
+        self.writer.wait(limit_s=CLOSE_S)
         self.ledger.close()
 
     def discard(self) -> None:

@@ -27,11 +27,10 @@ class Writer:
         self._thread = threading.Thread(target=self._run, args=(work,), name="checkpoint")
         self._thread.start()
 
-    def wait(self) -> None:
-        """Until the last one has been written, or has failed."""
+    def wait(self, *, limit_s: float | None = None) -> None:
+        """Until the last one has been written, or has failed, or the limit is reached."""
         if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+            self._thread.join(limit_s)
 
     def _run(self, work: Callable[[], None]) -> None:
         try:

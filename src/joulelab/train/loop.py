@@ -139,7 +139,6 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
     # here. A target reached early ends the run before `finished` was ever said.
     wrong = wrong or precision.complaint(finished=True)
     total = noted(whole.measurement, (*workload.notes, *precision.notes))
-    on_progress({**here, "phase": "end", "epoch": epoch, **told(total), **shown(figures)})
     repeat = Repeat(
         index=job.index,
         seed=job.seed,
@@ -156,7 +155,9 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         valid=not wrong,
         reason=wrong,
     )
-    return keep.finished(repeat)
+    repeat = keep.finished(repeat)
+    on_progress({**here, "phase": "end", "epoch": epoch, **told(repeat.total), **shown(figures)})
+    return repeat
 
 
 def _not_finite(figures: Mapping[str, float], *, epoch: int) -> str:
