@@ -74,10 +74,12 @@ class Patient(Writer):
 class Trial:
     """A trial folder, and attempts at its one repeat."""
 
-    def __init__(self, path: Path, *, steps: int = 3, keep: int = 2, spec: str = "abc") -> None:
+    def __init__(
+        self, path: Path, *, steps: int = 3, keep: int = 2, spec: str = "abc", rank: int = 0
+    ) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self.folder = TrialFolder(path)
-        self.steps, self.keep, self.spec = steps, keep, spec
+        self.steps, self.keep, self.spec, self.rank = steps, keep, spec, rank
         self.stopping = Stopping()
         self.said: list[str] = []
         self.lines: list[dict[str, Any]] = []
@@ -96,6 +98,7 @@ class Trial:
             stopping=self.stopping,
             say=self.said.append,
             tell=self.lines.append,
+            rank=self.rank,
         )
         kept.writer = Patient(say=self.said.append)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,54 @@ def test_data_that_have_changed_are_refused_or_noted(tmp_path: Path) -> None:
             trial.attempt(toy(workload=other))
     repeat = trial.attempt(toy(workload=_marked((10, 1), (20, 7))))
     assert "b is as long as when the training began, and was written since" in repeat.total.flags
+
+
+def test_another_machine_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial(tmp_path, steps=4)
+    trial.crash(toy(), after=18)
+    here = socket.gethostname()
+    monkeypatch.setattr("joulelab.train.keeper.socket.gethostname", lambda: "elsewhere")
+    repeat = trial.attempt(toy())
+    assert f"begun on {here}, ended on elsewhere" in repeat.total.flags
+
+
+def test_a_workload_whose_code_has_changed_is_refused(tmp_path: Path) -> None:
+    class Wider(Toy):
+        def model(self) -> torch.nn.Module:
+            return torch.nn.Linear(3, 5)
+
+    trial = Trial(tmp_path, steps=4)
+    trial.crash(toy(), after=18)
+    with pytest.raises(
+        TrialError, match=r"does not fit this workload any more: RuntimeError: .*size mismatch"
+    ):
+        trial.attempt(toy(workload=Wider))
+    assert names(trial)
+
+
+def test_only_the_first_of_many_ranks_writes_what_belongs_to_the_trial(tmp_path: Path) -> None:
+    # One after the other: none of them talks to the other here.
+    asked = toy()
+    for rank in (0, 1):
+        setting = replace(asked.setting, rank=rank, ranks=2)
+        trial = Trial(tmp_path, steps=4, rank=rank)
+        trial.crash(replace(asked, setting=setting), after=18)
+        assert (trial.folder.checkpoint / "begun.jsonl").read_text().count('"repeat"') == 1
+    assert sorted(path.name for path in file.found(trial.folder.checkpoint, repeat=1)[0].iterdir()) == [
+        "rank-0.json",
+        "rank-0.pt",
+        "rank-1.json",
+        "rank-1.pt",
+    ]
+    shared, own = (file.read(file.found(trial.folder.checkpoint, repeat=1)[0], rank) for rank in (0, 1))
+    assert "shared" in shared
+    assert "shared" not in own
+    setting = replace(asked.setting, rank=1, ranks=2)
+    second = Trial(tmp_path, steps=1000, rank=1)
+    repeat = second.attempt(replace(asked, setting=setting))
+    assert second.said == ["repeat 1 goes on from repeat-1-step-000000016: epoch 2, 6 batches done"]
+    assert repeat.metrics == plain(asked)[0].metrics
+    assert names(trial), "they are the first one's to remove"
 
 
 def test_a_finished_repeat_of_another_trial_is_refused(tmp_path: Path) -> None:

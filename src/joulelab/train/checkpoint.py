@@ -52,6 +52,7 @@ class Checkpoints:
     stopping: Stopping
     say: Callable[[str], None]
     tell: Tell  # takes the lines for metrics.jsonl
+    rank: int = 0  # the first one alone writes what belongs to the trial and not to a rank
     lines: list[dict[str, Any]] = field(default_factory=list)  # of the repeat under way
 
     def __post_init__(self) -> None:
@@ -88,7 +89,8 @@ class Checkpoints:
     def begin(self, index: int) -> None:
         """Before a repeat is measured."""
         self.lines = []
-        self.ledger.begin(index)
+        if not self.rank:
+            self.ledger.begin(index)
 
     def epoch(self, line: dict[str, Any]) -> None:
         """A line for metrics.jsonl, which a later attempt may have to write again."""
@@ -104,8 +106,9 @@ class Checkpoints:
             repeat = msgspec.structs.replace(repeat, restarts=restarts, lost=lost)
         self._finished.repeats.append(repeat)
         self._finished.lines += self.lines
-        file.write_whole(self._path, msgspec.json.encode(self._finished))
-        file.prune(self.root, repeat=repeat.index, keep=0)
+        if not self.rank:
+            file.write_whole(self._path, msgspec.json.encode(self._finished))
+            file.prune(self.root, repeat=repeat.index, keep=0)
         return repeat
 
     def whole(self, here: Measurement, repeats: list[Repeat]) -> tuple[Measurement, Measurement | None]:
@@ -121,7 +124,8 @@ class Checkpoints:
 
     def discard(self) -> None:
         """The trial is done: nothing goes on from here."""
-        shutil.rmtree(self.root, ignore_errors=True)
+        if not self.rank:
+            shutil.rmtree(self.root, ignore_errors=True)
 
 
 def opened(
@@ -132,6 +136,7 @@ def opened(
     stopping: Stopping,
     say: Callable[[str], None],
     tell: Tell,
+    rank: int = 0,
 ) -> Checkpoints | None:
     """The checkpoints that the knobs ask for; None where they ask for none."""
     steps = int(knobs.get("checkpoint_steps", 0))
@@ -147,4 +152,5 @@ def opened(
         stopping=stopping,
         say=say,
         tell=tell,
+        rank=rank,
     )

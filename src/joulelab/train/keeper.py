@@ -7,6 +7,7 @@ its own asks what the kept work has cost, and writes.
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,8 @@ class Saving(Keeper):
                 of_rank = file.read(folder, self._rank) if self._rank else of_all
             except file.Torn as torn:
                 self._all.say(f"{folder.name} is passed over, the checkpoint before it is taken: {torn}")
-                file.remove(folder)
+                if not self._rank:
+                    file.remove(folder)
                 continue
             self._restore(of_all, of_rank, seals[0])
             self._all.say(
@@ -122,12 +124,22 @@ class Saving(Keeper):
 
     def _restore(self, of_all: State, of_rank: State, seal: file.Seal) -> None:
         self._compare(of_all["marks"])
-        with self.parts.phases("restore"):
-            checkpoint_state.put_back(self.parts, of_all=of_all["shared"], of_rank=of_rank["own"])
+        try:
+            with self.parts.phases("restore"):
+                checkpoint_state.put_back(self.parts, of_all=of_all["shared"], of_rank=of_rank["own"])
+        except (RuntimeError, ValueError, TypeError, LookupError) as error:
+            # Whole, and of this trial: then the code of the workload has changed since.
+            words = " ".join(str(error).split())[:300]
+            raise TrialError(
+                f"the checkpoint does not fit this workload any more: {type(error).__name__}: {words}",
+                cure=f"go back to the code that it was written by, or remove {self._all.root} to begin anew",
+            ) from error
         self.first_epoch, self._skip = of_rank["epoch"], of_rank["batches"]
         self._order, self._random = of_rank["order"], of_rank["own"]
         self._kept = {int(number): msgspec.convert(spent, Spent) for number, spent in of_all["kept"].items()}
         self._taken, self._held_ns = of_all["taken"], of_all["held_ns"]
+        if of_all["host"] != socket.gethostname():
+            self._notes.append(f"begun on {of_all['host']}, ended on {socket.gethostname()}")
         self._notes += [note for note in of_all["notes"] if note not in self._notes]
         self.time_s = sum(spent.total.time_s for spent in self._kept.values())
         for line in of_all["lines"]:
@@ -197,6 +209,7 @@ class Saving(Keeper):
             "epoch": epoch,
             "batches": done,
             "marks": self._marks,
+            "host": socket.gethostname(),
             "lines": [dict(line) for line in self._all.lines],
             "notes": list(self._notes),
             "taken": self._taken,

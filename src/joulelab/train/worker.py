@@ -139,7 +139,13 @@ def _run(
         metrics = store.Lines(folder.metrics, kind="metrics")
         put_back.callback(metrics.close)
         kept = checkpoint.opened(
-            folder, spec=spec.identity(), knobs=knobs, stopping=stopping, say=site.say, tell=metrics.append
+            folder,
+            spec=spec.identity(),
+            knobs=knobs,
+            stopping=stopping,
+            say=site.say,
+            tell=metrics.append,
+            rank=setting.rank,
         )
         if kept is not None:
             put_back.callback(kept.close)
