@@ -271,6 +271,6 @@ def test_trials_that_were_restarted_say_what_that_has_cost(tmp_path: Path) -> No
         changed = msgspec.structs.replace(record.result, restarts=times, lost=lost)
         store.write_json(record.folder.result, changed)
     shown = text(store.load_records(tmp_path), width=100)
-    assert "restarted 2 times: size=s: lost beside its energy: 35.0 J, 4.00 s" in shown
+    assert "restarted 2 times: size=s: lost beside its energy: 35.0 ± 1.8 J, 4.00 s" in shown
     assert "restarted once: size=m: lost beside its energy: not known, 1.00 s" in shown
     assert shown.count("restarted") == 2

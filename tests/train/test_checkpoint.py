@@ -16,8 +16,9 @@ import torch
 from joulelab.errors import TrialError
 from joulelab.records import claim, store
 from joulelab.records.layout import TrialFolder
+from joulelab.records.measurement import Measurement
 from joulelab.records.trial import Result, TrialSpec
-from joulelab.train import checkpoint
+from joulelab.train import checkpoint, keeper
 from joulelab.train import checkpoint_file as file
 from joulelab.train.loop import run_repeat
 from joulelab.train.stopping import Stopping
@@ -346,3 +347,10 @@ def test_time_of_an_epoch_counts_from_the_beginning(tmp_path: Path) -> None:
     times_s = [line["time_s"] for line in trial.lines]
     assert times_s == sorted(times_s)
     assert times_s[1] >= 0.5, "what the checkpoint says was spent before"
+
+
+def test_a_short_part_does_not_make_a_long_repeat_short() -> None:
+    flags = ("short: error bound 40% of the energy", "simulated")
+    for error_j, left in ((10.0, flags[1:]), (20.0, flags)):
+        whole = Measurement(time_s=9.0, energy_j=100.0, energy_error_j=error_j, flags=flags)
+        assert keeper._long(whole).flags == left

@@ -48,6 +48,7 @@ TYPES: dict[str, Any] = {
     "missed_target": pl.Int64,
     "restarts": pl.Int64,
     "lost_j": pl.Float64,
+    "lost_error_j": pl.Float64,
     "lost_s": pl.Float64,
     "waiting_share": pl.Float64,
     "waiting_j": pl.Float64,
@@ -230,6 +231,7 @@ def _restarts(result: Result) -> dict[str, float | int | None]:
     return {
         "restarts": result.restarts,
         "lost_j": 0.0 if lost is None else lost.energy_j,
+        "lost_error_j": 0.0 if lost is None else lost.energy_error_j,
         "lost_s": 0.0 if lost is None else lost.time_s,
     }
 

@@ -257,7 +257,9 @@ def _restarted(rows: Sequence[Row], *, varied: Sequence[str]) -> list[str]:
     for row in stopped[:MOST_NOTES]:
         which = settings({name: row[name] for name in varied}) or row["trial"]
         times = "once" if row["restarts"] == 1 else f"{row['restarts']} times"
-        lost = "not known" if row["lost_j"] is None else quantity(row["lost_j"], "J")
+        lost = (
+            "not known" if row["lost_j"] is None else quantity(row["lost_j"], "J", error=row["lost_error_j"])
+        )
         lines.append(f"restarted {times}: {which}: lost beside its energy: {lost}, {duration(row['lost_s'])}")
     if len(stopped) > MOST_NOTES:
         lines.append(f"and {len(stopped) - MOST_NOTES} more that were restarted")

@@ -15,6 +15,7 @@ import msgspec
 import torch
 
 from joulelab.errors import TrialError
+from joulelab.meter.sums import SHORT, SHORT_ESTIMATE
 from joulelab.records.measurement import Measurement
 from joulelab.train import checkpoint_file as file
 from joulelab.train import checkpoint_state
@@ -254,10 +255,17 @@ class Saving(Keeper):
         totals = {number: spent.total for number, spent in self._kept.items()}
         return msgspec.structs.replace(
             repeat,
-            total=noted(add_up([repeat.total, *totals.values()]), self._notes),
+            total=noted(_long(add_up([repeat.total, *totals.values()])), self._notes),
             phases={name: add_up(costs) for name, costs in phases.items()},
             restarts=self._all.ledger.restarts(repeat.index),
             lost=self._all.ledger.lost(repeat.index, totals),
             checkpoints=self._taken,
             checkpoint_s=self._held_ns * 1e-9,
         )
+
+
+def _long(total: Measurement) -> Measurement:
+    """Without what is said of a short part of it, where the whole is long enough."""
+    if total.relative_error() > (SHORT_ESTIMATE if total.source == "estimated" else SHORT):
+        return total
+    return msgspec.structs.replace(total, flags=tuple(f for f in total.flags if not f.startswith("short:")))
