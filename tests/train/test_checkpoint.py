@@ -344,9 +344,8 @@ def test_time_of_an_epoch_counts_from_the_beginning(tmp_path: Path) -> None:
     trial = Trial(tmp_path, steps=4)
     trial.crash(toy(), after=18)
     trial.attempt(toy())
-    times_s = [line["time_s"] for line in trial.lines]
-    assert times_s == sorted(times_s)
-    assert times_s[1] >= 0.5, "what the checkpoint says was spent before"
+    # The fake says that half a second was spent by the checkpoint, however long it really was.
+    assert min(line["time_s"] for line in trial.lines[1:]) >= 0.5
 
 
 def test_a_short_part_does_not_make_a_long_repeat_short() -> None:
