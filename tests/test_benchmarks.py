@@ -112,3 +112,14 @@ def test_joules_to_several_accuracies_from_few_trainings(weird_tmp_path: Path) -
     assert written["fp32"]["epoch_j"]["n"] == 4
     assert f"{published}, fp32, CALCULATED" in done.stdout
     assert f"{published}, fp32, measured" in done.stdout
+
+
+def test_how_long_a_checkpoint_holds_a_step_up(weird_tmp_path: Path) -> None:
+    out = weird_tmp_path / "hold.json"
+    words = ["--width", "300", "--checkpoints", "6", "--optimizer", "adam", "-o", str(out)]
+    script = ROOT / "benchmarks" / "checkpoint_hold.py"
+    subprocess.run([sys.executable, str(script), *words], check=True, timeout=50)
+    written = json.loads(out.read_text())
+    assert 1 <= written["held_up"]["n"] < 6
+    assert written["checkpoint_mb"] == pytest.approx(3 * written["model_mb"], rel=0.1)
+    assert 0 < written["held_up"]["median_ms"] < written["written_in"]["range_ms"][1]

@@ -200,3 +200,21 @@ def test_a_picture_of_an_inference_costs_its_pass_and_not_its_loading(tmp_path: 
     row = trials([write(tmp_path / "a", {}, passed)]).to_dicts()[0]
     assert row["j_per_sample"] == 2.0
     assert (row["evaluate_share"], row["train_share"], row["waiting_share"]) == (0.2, None, None)
+
+
+def test_what_was_lost_stands_beside_the_energy(tmp_path: Path) -> None:
+    records = [write(tmp_path / name, {}, repeat(1, 100.0)) for name in "abc"]
+    lost = {"a": None, "b": cost(7.0, time_s=2.0), "c": msgspec.structs.replace(cost(7.0), energy_j=None)}
+    for record in records:
+        result = record.result
+        assert result is not None
+        part = lost[record.folder.path.name]
+        changed = msgspec.structs.replace(result, restarts=int(part is not None), lost=part)
+        store.write_json(record.folder.result, changed)
+    rows = trials(store.load_records(tmp_path)).to_dicts()
+    assert [(row["restarts"], row["lost_j"], row["energy_j"]) for row in rows] == [
+        (0, 0.0, 100.0),
+        (1, 7.0, 100.0),
+        (1, None, 100.0),
+    ]
+    assert [row["lost_s"] for row in rows][:2] == [0.0, 2.0]

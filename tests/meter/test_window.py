@@ -191,3 +191,23 @@ def test_a_decorator_without_parentheses_is_refused_before_it_swallows_calls() -
         measure(train)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="is text, not int"):
         measure(3)  # type: ignore[arg-type]
+
+
+def test_figures_up_to_an_instant_that_has_passed(fake: str) -> None:
+    with Meter(devices=[fake]) as meter:
+        w = meter.window("w")
+        with pytest.raises(InputError, match="was not entered"):
+            w.until(1)
+        with w:
+            time.sleep(0.05)
+            mark_ns = time.monotonic_ns()
+            time.sleep(0.05)
+            opened = w.until(mark_ns)
+        # Asked while it was open, and asked after its end: the same part of it.
+        ended = w.until(mark_ns)
+        for part in (opened, ended):
+            assert part.time_s == pytest.approx((mark_ns - w.start_ns) * 1e-9)
+            assert part.energy_j is not None
+            assert part.energy_error_j is not None
+            assert part.energy_j == pytest.approx(400.0 * part.time_s, abs=part.energy_error_j)
+        assert w.until(w.end_ns) == w.measurement

@@ -59,3 +59,26 @@ def test_where_there_is_no_energy_its_source_hinders_nothing() -> None:
 def test_it_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         ONE.energy_j = 1.0  # type: ignore[misc]
+
+
+def test_what_is_left_when_a_part_is_taken_away() -> None:
+    part = Measurement(
+        time_s=0.5, energy_j=4.0, energy_error_j=0.5, energy_j_by_device={"a": 4.0}, flags=("y",)
+    )
+    left = ONE.less(part)
+    assert (left.time_s, left.energy_j, left.energy_error_j, left.power_w) == (1.5, 6.0, 1.5, 4.0)
+    assert left.energy_j_by_device == {"a": 2.0, "b": 4.0}
+    assert left.flags == ("x", "y")
+    assert (left + part).energy_j == ONE.energy_j
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Measurement(time_s=0.5, energy_j=None, energy_error_j=None),
+        Measurement(time_s=0.5, energy_j=4.0, energy_error_j=0.5, source="estimated"),
+    ],
+)
+def test_what_is_left_is_not_known_where_the_part_is_not_or_is_of_another_kind(part: Measurement) -> None:
+    left = ONE.less(part)
+    assert (left.time_s, left.energy_j, left.energy_error_j, left.power_w) == (1.5, None, None, None)

@@ -17,7 +17,7 @@ from joulelab.records import store
 from joulelab.records.trial import TrialSpec
 from joulelab.report import against
 from joulelab.report.table import text, to_csv, to_json
-from tests.analysis.records import repeat, write
+from tests.analysis.records import cost, repeat, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -262,3 +262,15 @@ def test_rows_stand_as_their_study_lists_them(tmp_path: Path) -> None:
     records = [write(tmp_path / size, {"size": size}, repeat(1, 100.0)) for size in ("s", "l", "n")]
     shown = text(records, lists={"size": ("n", "s", "l")}, width=100)
     assert [line.split()[0] for line in shown.splitlines() if "100.0" in line] == ["n", "s", "l"]
+
+
+def test_trials_that_were_restarted_say_what_that_has_cost(tmp_path: Path) -> None:
+    records = [write(tmp_path / name, {"size": name}, repeat(1, 100.0)) for name in ("s", "m", "l")]
+    for record, times, lost in zip(records, (2, 1, 0), (cost(35.0, 4.0), cost(None, 1.0), None), strict=True):
+        assert record.result is not None
+        changed = msgspec.structs.replace(record.result, restarts=times, lost=lost)
+        store.write_json(record.folder.result, changed)
+    shown = text(store.load_records(tmp_path), width=100)
+    assert "restarted 2 times: size=s: lost beside its energy: 35.0 ± 1.8 J, 4.00 s" in shown
+    assert "restarted once: size=m: lost beside its energy: not known, 1.00 s" in shown
+    assert shown.count("restarted") == 2

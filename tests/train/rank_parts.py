@@ -93,3 +93,11 @@ class Unlike(Dealt):
 
     def sources(self) -> str:
         return f"a.csv of {100 + self.setting.rank} bytes"
+
+
+class Slow(Dealt):
+    """Takes its time over each batch."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Step:
+        time.sleep(0.05)
+        return super().loss(model, batch)

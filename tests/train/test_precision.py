@@ -126,3 +126,30 @@ def test_a_kernel_that_moves_on_an_overflow_is_what_is_refused() -> None:
         chosen.step((weight * factor).sum(), optimizer)
     assert chosen.skipped == 0, "the skipped step was counted as taken"
     assert not weight.isfinite().all(), "and the run is lost"
+
+
+@pytest.mark.parametrize("name", ["fp32", "fp16"])
+def test_steps_and_the_scale_go_on_from_a_state(name: str) -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    one, other = (precision(name, device=CPU) for _ in range(2))
+    one.watch(optimizer)
+    one.step(weight.sum(), optimizer)
+    one.step((weight * float("inf")).sum() if name == "fp16" else weight.sum(), optimizer)
+    state = one.state()
+    other.restore(state)
+    assert (other.attempted, other.skipped) == (2, int(name == "fp16"))
+    assert other.state() == state
+    if isinstance(other, Fp16):
+        assert state["scaler"]["scale"] == 2.0**15
+
+
+def test_between_the_batches_of_a_step_there_are_gradients_to_keep() -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    chosen = precision("fp32", device=CPU, accumulate=2)
+    seen = []
+    for _ in range(2):
+        chosen.step(weight.sum(), optimizer)
+        seen.append(chosen.between_steps)
+    assert seen == [False, True]

@@ -49,3 +49,37 @@ def test_outside_the_main_thread_handlers_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_who_has_patience_hears_the_first_request_and_stops_in_order() -> None:
+    with stoppable() as stopping:
+        stopping.patience_s = 60.0
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopping.asked == signal.SIGTERM
+        with pytest.raises(Stopped, match="SIGTERM"):
+            stopping.stop()
+        os.kill(os.getpid(), signal.SIGTERM)  # it is over
+    timer = stopping._timer
+    assert timer is not None
+    timer.join(10.0)
+    assert not timer.is_alive(), "nobody asks a second time"
+
+
+def test_a_second_request_is_obeyed_at_once() -> None:
+    with stoppable() as stopping:
+        stopping.patience_s = 60.0
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(Stopped, match="SIGINT"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_patience_ends() -> None:
+    with stoppable() as stopping:
+        stopping.patience_s = 0.01
+        with pytest.raises(Stopped, match="SIGTERM"):
+            _ask_and_do_not_listen()
+
+
+def _ask_and_do_not_listen() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(30.0)

@@ -58,3 +58,23 @@ def test_finds_a_bad_step_at_the_end_of_the_epoch() -> None:
 
 def test_an_epoch_without_a_batch_has_no_means() -> None:
     assert tape().end_epoch() == ({}, "")
+
+
+@pytest.mark.parametrize("at", [1, 3, 4, 6])
+def test_a_tape_goes_on_from_its_state(at: int) -> None:
+    one, other = tape(), tape()
+    for k in range(at):
+        one.put(step(1.0 / (k + 3), samples=k + 1), step=k)
+    other.restore(one.state())
+    for k in range(at, 9):
+        for each in (one, other):
+            each.put(step(1.0 / (k + 3), samples=k + 1), step=k)
+    assert other.samples == one.samples
+    assert other.end_epoch() == one.end_epoch()
+
+
+def test_a_loss_that_was_lost_before_a_restart_is_found_after_it() -> None:
+    one, other = tape(), tape()
+    one.put(step(float("nan")), step=7)
+    other.restore(one.state())
+    assert other.end_epoch()[1] == "the loss was nan at step 7"

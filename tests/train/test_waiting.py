@@ -55,3 +55,16 @@ def test_an_epoch_that_is_left_early_keeps_what_was_waited() -> None:
     for _ in waiting.over(source()):
         break
     assert waiting.time_s == pytest.approx(1.0)
+
+
+def test_goes_on_from_what_was_waited_before() -> None:
+    clock = Clock()
+    waiting = Waiting(clock)
+    waiting.restore(1.5)
+
+    def source() -> Iterator[int]:
+        clock.pass_(0.25)
+        yield 1
+
+    assert list(waiting.over(source())) == [1]
+    assert waiting.time_s == pytest.approx(1.75)

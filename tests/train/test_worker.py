@@ -23,7 +23,7 @@ from joulelab.records import store
 from joulelab.records.layout import StudyFolder, TrialFolder
 from joulelab.records.trial import Result, TrialSpec
 from joulelab.report import table
-from joulelab.train import worker
+from joulelab.train import ending, worker
 from joulelab.train.worker import jobs, run_trial
 from tests.train.train_parts import KNOBS, FakeMeter, Killed, Toy, job, setting
 
@@ -98,9 +98,7 @@ def test_a_trial_leaves_a_whole_record(weird_tmp_path: Path) -> None:
 def test_measured_seeds_do_not_depend_on_the_warm_up(tmp_path: Path) -> None:
     def seeds(warmup: int) -> list[tuple[int, bool]]:
         asked = spec(repeats=3, warmup=warmup, seed=10)
-        return [
-            (job.seed, job.warmup) for job in jobs(asked, workload=Toy, setting=setting(), precision="fp32")
-        ]
+        return [(job.seed, job.warmup) for job in jobs(asked, workload=Toy, setting=setting())]
 
     assert seeds(0) == [(10, False), (11, False), (12, False)]
     assert seeds(2) == [(13, True), (14, True), *seeds(0)]
@@ -208,9 +206,9 @@ def test_a_failure_is_told_in_words(tmp_path: Path, workload: str, words: str) -
 
 
 def test_where_no_batch_can_be_tried_half_of_it_is_the_advice() -> None:
-    assert worker._too_large(None) == "out of memory"
-    assert worker._too_large(job(batch_size=1)) == "out of memory"
-    said = worker._too_large(job(batch_size=8, task="inference"))
+    assert ending.too_large(None) == "out of memory"
+    assert ending.too_large(job(batch_size=1)) == "out of memory"
+    said = ending.too_large(job(batch_size=8, task="inference"))
     assert said == "out of memory at batch_size = 8: try batch_size = 4"
 
 
@@ -224,7 +222,7 @@ def test_where_no_batch_can_be_tried_half_of_it_is_the_advice() -> None:
     ],
 )
 def test_a_full_disk_comes_with_its_cure(error: Exception, words: str) -> None:
-    told = worker._out_of_room(error)
+    told = ending.out_of_room(error)
     assert words in told
     assert bool(told) == bool(words)
 
@@ -262,13 +260,13 @@ def test_a_stop_keeps_what_was_measured_and_puts_back(tmp_path: Path) -> None:
 def test_a_stop_that_comes_when_all_is_done_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = worker._write
+    write = ending.write
 
     def late(*arguments: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         write(*arguments)
 
-    monkeypatch.setattr(worker, "_write", late)
+    monkeypatch.setattr(worker, "write", late)
     folder = planned(tmp_path / "trial", spec())
     exit_code, _, _ = run(folder)
     assert exit_code == 0

@@ -97,3 +97,17 @@ def test_whole_numbers_are_left_alone_and_no_gradient_is_kept() -> None:
     with mean.put_on():
         assert int(norm.num_batches_tracked or 0) == 1
     assert norm.weight.grad is not None
+
+
+def test_a_mean_goes_on_from_its_state() -> None:
+    norms = layer(), layer()
+    one, other = (Averaged(norm, half_life=4, every=2) for norm in norms)
+    for step in range(1, 7):
+        for norm in norms:
+            put(norm, float(step))
+        one.step(step)
+        if step == 4:
+            other.restore(one.state())
+        elif step > 4:
+            other.step(step)
+    assert worn(other, norms[1]) == worn(one, norms[0])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,28 @@ def test_a_sum_that_overflows_is_no_gap() -> None:
     largest[1, 3] = np.nan
     with pytest.raises(InputError, match=r"a\.csv: row 3, column 6: nan"):
         candle.complete(Path("a.csv"), largest, device=torch.device("cpu"), text=2)
+
+
+def test_the_clock_of_a_training_goes_on_where_it_stood(clock: list[float]) -> None:
+    one = ending(stop_after=100)
+    one.begin(1)
+    clock[0] += 70
+    state = one.state()
+    clock[0] += 5000  # on another day
+    other = ending(stop_after=100)
+    other.restore(state)
+    other.begin(1)
+    clock[0] += 29
+    assert not other.decide()
+    clock[0] += 1
+    assert other.decide()
+
+
+def test_files_are_known_by_their_length_and_their_time(tmp_path: Path) -> None:
+    layout = candle.Layout(name="x", version=1, files={"a.csv": "numbers"})
+    (tmp_path / "a.csv").write_text("1,2\n")
+    here = setting(tmp_path, scale=1.0, batch_size=1, given=tmp_path)
+    before = candle.marks(here, layout)
+    assert before["a.csv"][0] == 4
+    os.utime(tmp_path / "a.csv", ns=(1, 1))
+    assert candle.marks(here, layout) == {"a.csv": (4, 1)}

@@ -304,3 +304,22 @@ def test_cudnn_measures_while_batches_are_drawn_and_not_after(loaded: NT3) -> No
     next(iter(broken_off))
     del broken_off
     assert not torch.backends.cudnn.benchmark
+
+
+def test_a_plateau_goes_on_where_it_stood(tmp_path: Path) -> None:
+    one, other = (workload(tmp_path, scale=0.003) for _ in range(2))
+    optimizers = []
+    for each in (one, other):
+        each.prepare()
+        each.load()
+        optimizers.append(each.optimizer(each.model()))
+    for _ in range(8):
+        one.on_epoch_end({"val_loss": 1.0}, optimizers[0])
+    other.restore(one.state())
+    for each, optimizer in zip((one, other), optimizers, strict=True):
+        before = optimizer.param_groups[0]["lr"]
+        for _ in range(2):
+            assert optimizer.param_groups[0]["lr"] == before
+            each.on_epoch_end({"val_loss": 1.0}, optimizer)
+        each.on_epoch_end({"val_loss": 1.0}, optimizer)
+        assert optimizer.param_groups[0]["lr"] == before / 10

@@ -46,6 +46,10 @@ TYPES: dict[str, Any] = {
     "to_target_ci_j": pl.Float64,
     "to_target_epochs": pl.Float64,
     "missed_target": pl.Int64,
+    "restarts": pl.Int64,
+    "lost_j": pl.Float64,
+    "lost_error_j": pl.Float64,
+    "lost_s": pl.Float64,
     "waiting_share": pl.Float64,
     "waiting_j": pl.Float64,
     "load_share": pl.Float64,
@@ -149,7 +153,12 @@ def _figures(result: Result) -> dict[str, Any]:
     bad = [repeat for repeat in result.repeats if not repeat.valid]
     reason = result.reason or "; ".join(dict.fromkeys(repeat.reason for repeat in bad))
     flags = list(dict.fromkeys(flag for repeat in repeats for flag in repeat.total.flags))
-    base = {"valid": result.valid and bool(repeats), "reason": reason or None, "n": len(repeats)}
+    base: dict[str, Any] = {
+        "valid": result.valid and bool(repeats),
+        "reason": reason or None,
+        "n": len(repeats),
+        **_restarts(result),
+    }
     # Where no energy is known there is no source of it either.
     sources = {repeat.total.source for repeat in repeats if repeat.total.energy_j is not None}
     if not repeats:
@@ -213,6 +222,18 @@ def j_per_sample(repeats: Sequence[Repeat]) -> list[float]:
     """
     each = [(repeat.phases.get("inference", repeat.total).energy_j, repeat.samples) for repeat in repeats]
     return known(e / n if e is not None and n else None for e, n in each) or []
+
+
+def _restarts(result: Result) -> dict[str, float | int | None]:
+    """How often the trial went on after its process had gone, and what it had to do again; no mean, a sum."""
+    lost = result.lost
+    # Nothing lost is nought; lost and not known is null.
+    return {
+        "restarts": result.restarts,
+        "lost_j": 0.0 if lost is None else lost.energy_j,
+        "lost_error_j": 0.0 if lost is None else lost.energy_error_j,
+        "lost_s": 0.0 if lost is None else lost.time_s,
+    }
 
 
 def _waiting(repeats: Sequence[Repeat]) -> dict[str, float | None]:

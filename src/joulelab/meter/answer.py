@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ Request = dict[str, Any]
 
 def answer(sampler: Sampler, client: Client, request: Request) -> None:
     """Carry out one request; the reply may come later."""
+    client.asked = int(request.get("number", 0))
     ANSWERS[request["op"]](sampler, client, request)
 
 
@@ -117,7 +119,7 @@ def _span(sampler: Sampler, client: Client, start_ns: int, end_ns: int, *, flags
 
 
 def _later(sampler: Sampler, client: Client, entry: Entry) -> None:
-    entry.waiters.append(client.reply)
+    entry.waiters.append(partial(client.reply, to=client.asked))
     assert entry.end_ns is not None
     sampler.book.hurry(entry.end_ns, time.monotonic_ns())
 

@@ -24,13 +24,14 @@ class Client:
         self.host = host
         self.pid = 0
         self.rank: int | None = None
+        self.asked = 0  # the number of the question that is being answered
         self.entries: dict[int, Entry] = {}
         self.leaving = False  # it said good-bye
         self.gone = False
         self.pidfd: int | None = None
         self.received = bytearray()
         self._ring: RingReader | None = None
-        self._greeting: Figures | None = None
+        self._greeting: tuple[Figures, int] | None = None
 
     def introduce(self, *, pid: int, ring: Path | None, rank: int | None) -> None:
         self.pid, self.rank = pid, rank
@@ -40,10 +41,11 @@ class Client:
         except (AttributeError, OSError):
             self.pidfd = None  # without it, the end of the connection is the end of the process
 
-    def reply(self, message: Figures) -> None:
-        """One line back. Who has gone in the meantime gets nothing."""
+    def reply(self, message: Figures, *, to: int | None = None) -> None:
+        """One line back, to the question under way or another. Who has gone in the meantime gets nothing."""
+        asked = self.asked if to is None else to
         try:
-            self.socket.sendall(json.dumps(message).encode() + b"\n")
+            self.socket.sendall(json.dumps({**message, "answers": asked}).encode() + b"\n")
         except OSError:
             return
 
@@ -57,13 +59,13 @@ class Client:
             return True
 
     def greet_later(self, message: Figures) -> None:
-        self._greeting = message
+        self._greeting = message, self.asked
 
     def greet(self) -> None:
         """Answer a newcomer, once the sensors have been read."""
         if self._greeting is not None:
-            greeting, self._greeting = self._greeting, None
-            self.reply(greeting)
+            (greeting, asked), self._greeting = self._greeting, None
+            self.reply(greeting, to=asked)
 
     @property
     def dropped(self) -> int:

@@ -63,6 +63,7 @@ class SamplerLink(Link):
         self.runtime = runtime
         self._socket = connection
         self._received = b""
+        self._asked = 0
         self._lock = threading.Lock()
         path, self._ring = _new_ring(runtime)
         if self._ring is not None:
@@ -86,19 +87,29 @@ class SamplerLink(Link):
                 raise SensorError(self.why)
             try:
                 self._socket.settimeout(ANSWER_S)
-                self._socket.sendall(json.dumps(request).encode() + b"\n")
-                while b"\n" not in self._received:
-                    data = self._socket.recv(1 << 16)
-                    if not data:
-                        raise ConnectionResetError("it has ended")
-                    self._received += data
+                self._asked += 1
+                question = {**request, "number": self._asked}
+                self._socket.sendall(json.dumps(question).encode() + b"\n")
+                answer = self._next()
+                # A signal may have ended an earlier question between its two ends: its answer comes first.
+                while answer.pop("answers", self._asked) != self._asked:
+                    answer = self._next()
             except OSError as error:
                 self.why = f"the sampler does not answer: {error}"
                 raise SensorError(self.why) from error
-            line, _, self._received = self._received.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise SensorError(f"the sampler refused {request['op']}: {answer['error']}")
+        return answer
+
+    def _next(self) -> dict[str, Any]:
+        """The next line from the sampler."""
+        while b"\n" not in self._received:
+            data = self._socket.recv(1 << 16)
+            if not data:
+                raise ConnectionResetError("it has ended")
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:

@@ -153,6 +153,24 @@ class Window:
             return self.measurement
         return self._asked("so_far", time.monotonic_ns())
 
+    def until(self, time_ns: int) -> Measurement:
+        """The figures up to an instant of this machine's monotonic clock; asked for soon after it.
+
+        Another thread may ask while the window is open, ends, or has ended: its own figures stay as they are.
+        """
+        if not self.start_ns:
+            raise InputError(
+                f"window '{self.name}' was not entered", cure="use it as `with measure(...) as window:`"
+            )
+        if not self.end_ns:
+            found = self._asked("so_far", time_ns)
+            if found.energy_j is not None or not self.end_ns:
+                return found
+        if self.end_ns <= time_ns:
+            return self.measurement
+        # It has ended meanwhile, and its start may lie longer ago than the sampler remembers.
+        return self.measurement.less(self._meter.between(time_ns, self.end_ns))
+
     @property
     def settled(self) -> bool:
         return self._measurement is not None

@@ -28,6 +28,16 @@ def written(folder: TrialFolder) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
+def count(folder: TrialFolder) -> int:
+    """How many attempts have been set aside."""
+    return sum(1 for _ in (folder.path / "attempts").glob("*"))
+
+
+def earlier(folder: TrialFolder, number: int) -> Path:
+    """Where the files of an attempt are, counted from 1, once it has been set aside."""
+    return folder.path / "attempts" / str(number)
+
+
 def set_aside(folder: TrialFolder) -> Path | None:
     """Move the files of an attempt that did not end well into attempts/1, 2, ...; None where there was none.
 
@@ -36,10 +46,7 @@ def set_aside(folder: TrialFolder) -> Path | None:
     left = written(folder)
     if not left:
         return None
-    number = (
-        1 + sum(1 for _ in (folder.path / "attempts").glob("*")) if (folder.path / "attempts").exists() else 1
-    )
-    aside = folder.path / "attempts" / str(number)
+    aside = earlier(folder, 1 + count(folder))
     aside.mkdir(parents=True)
     for path in left:
         path.replace(aside / path.name)

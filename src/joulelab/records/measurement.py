@@ -55,6 +55,26 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             flags=tuple(dict.fromkeys(self.flags + other.flags)),
         )
 
+    def less(self, part: Measurement) -> Measurement:
+        """What is left when a part of this window is taken away. The bounds add, as in a sum."""
+        energy_j = error_j = None
+        if self.energy_j is not None and part.energy_j is not None and self.source == part.source:
+            energy_j, error_j = self.energy_j - part.energy_j, _sum(self.energy_error_j, part.energy_error_j)
+        time_s = self.time_s - part.time_s
+        return Measurement(
+            time_s=time_s,
+            energy_j=energy_j,
+            energy_error_j=error_j,
+            energy_j_by_device={
+                uid: whole_j - part.energy_j_by_device.get(uid, 0.0)
+                for uid, whole_j in self.energy_j_by_device.items()
+            },
+            power_w=energy_j / time_s if energy_j is not None and time_s > 0 else None,
+            source=self.source,
+            resolution_s=max(self.resolution_s, part.resolution_s),
+            flags=tuple(dict.fromkeys(self.flags + part.flags)),
+        )
+
     def __radd__(self, other: object) -> Measurement:
         # sum() begins with a 0 of its own.
         return self if isinstance(other, int) and other == 0 else NotImplemented

@@ -65,6 +65,14 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""  # what ends the training early, as it was asked for
     reached: bool | None = None  # whether it was reached: if so, `total` is what it cost; None without target
     skipped_steps: int = 0
+    restarts: int = 0  # how often it went on from a checkpoint, or began anew, after its process had gone
+    lost: Measurement | None = (
+        None  # drawn in those processes for work that had to be done again; not in `total`
+    )
+    checkpoints: int = 0  # written in it
+    checkpoint_s: float | None = (
+        None  # how long the training stood still for them; None where none was asked for
+    )
     valid: bool = True
     reason: str = ""  # why it is not valid
 
@@ -84,6 +92,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     valid: bool = True
     reason: str = ""
     exit_code: int = 0
+    restarts: int = 0  # of its repeats
+    lost: Measurement | None = None  # of its repeats; the totals are without it, and both together were drawn
     repeats: tuple[Repeat, ...] = ()
     schema: int = SCHEMA
 

@@ -250,6 +250,22 @@ def _span(percents: Sequence[int]) -> str:
     return f"{low}%" if low == high else f"{low}% to {high}%"
 
 
+def _restarted(rows: Sequence[Row], *, varied: Sequence[str]) -> list[str]:
+    """What stopped trials cost beyond their figures: work that was done twice."""
+    lines = []
+    stopped = [row for row in rows if row["restarts"]]
+    for row in stopped[:MOST_NOTES]:
+        which = settings({name: row[name] for name in varied}) or row["trial"]
+        times = "once" if row["restarts"] == 1 else f"{row['restarts']} times"
+        lost = (
+            "not known" if row["lost_j"] is None else quantity(row["lost_j"], "J", error=row["lost_error_j"])
+        )
+        lines.append(f"restarted {times}: {which}: lost beside its energy: {lost}, {duration(row['lost_s'])}")
+    if len(stopped) > MOST_NOTES:
+        lines.append(f"and {len(stopped) - MOST_NOTES} more that were restarted")
+    return lines
+
+
 def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequence[str] = ()) -> list[str]:
     """What a reader of the table must know, in words."""
     lines = []
@@ -279,6 +295,7 @@ def notes(records: Sequence[TrialRecord], rows: Sequence[Row], *, varied: Sequen
                 f"target not reached in {row['missed_target']} of {row['n']} repeats, so there is no energy "
                 f"to it: {which}"
             )
+    lines += _restarted(rows, varied=varied)
     if any(row["small"] for row in rows) and not _all_small(rows):
         lines.append("small: of the small variant of a study; not to be compared with figures of a full one")
     if any(row["simulated"] for row in rows):

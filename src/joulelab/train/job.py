@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from joulelab.records.parameter import Scalar
+    from joulelab.train.checkpoint import Checkpoints
     from joulelab.train.precision import Precision
     from joulelab.workloads.workload import Setting, Workload
 
@@ -44,6 +45,8 @@ class Window(Protocol):
     @property
     def measurement(self) -> Measurement: ...
 
+    def until(self, time_ns: int, /) -> Measurement: ...
+
 
 class Meter(Protocol):
     def window(self, name: str, /) -> Window: ...
@@ -62,6 +65,7 @@ class Job:
     of: int
     warmup: bool
     ranks: Ranks = field(default_factory=Ranks)
+    checkpoints: Checkpoints | None = None  # None: none is written, and none is looked for
 
     def place(self) -> dict[str, Any]:
         """What every line of progress says."""
@@ -79,6 +83,10 @@ class Phases:
         window = self._meter.window(name)
         self._windows.setdefault(name, []).append(window)
         return window
+
+    def opened(self) -> list[tuple[str, Window]]:
+        """All windows so far, each with the name of its phase."""
+        return [(name, window) for name, of_phase in self._windows.items() for window in of_phase]
 
     def sums(self) -> dict[str, Measurement]:
         """What each phase cost. Ask when all windows have ended."""

@@ -24,6 +24,14 @@ class Layerwise(torch.optim.Optimizer):
         super().__init__([{"params": [torch.zeros(1)]}], {"lr": 0.0, "weight_decay": 0.0})
         self.param_groups = other.param_groups
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        groups = self.param_groups
+        super().load_state_dict(state_dict)
+        # The groups stay those that the schedules hold.
+        for group, loaded in zip(groups, self.param_groups, strict=True):
+            group.update(loaded)
+        self.param_groups = groups
+
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None

@@ -12,7 +12,9 @@ import torch
 
 from joulelab.knobs.target import parse as parse_target
 from joulelab.records.trial import Repeat
+from joulelab.train.checkpoint_state import Parts
 from joulelab.train.job import Phases, noted, shaped, shown, told
+from joulelab.train.keeper import keeper
 from joulelab.train.precision import precision as make_precision
 from joulelab.train.scaling import optimizer_of, orders, rate_of, turns_of, warnings
 from joulelab.train.tape import Tape
@@ -43,7 +45,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
     )
     precision.average = ranks.average
     precision.rate, precision.trace = rate_of(knobs), trace
-    tape = Tape(workload.metrics, dtype=precision.dtype, ranks=ranks)
+    tape = Tape(workload.metrics, dtype=precision.dtype, ranks=ranks, device=job.setting.device)
     waiting = Waiting()
     phases = Phases(meter)
     here = job.place()
@@ -71,8 +73,24 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         precision.rate.watch(optimizer, ranks=ranks)
         if ranks.rank:
             torch.manual_seed(ranks.seed(job.seed))  # the first weights are alike, what is dropped is not
+        # Where an earlier attempt at this repeat left a checkpoint, it goes on from there.
+        keep = keeper(
+            job,
+            Parts(
+                model=model,
+                optimizer=optimizer,
+                workload=workload,
+                precision=precision,
+                tape=tape,
+                waiting=waiting,
+                orders=(order, *others),
+                whole=whole,
+                phases=phases,
+            ),
+        )
+        started_s -= keep.time_s
 
-        for epoch in range(1, job.epochs + 1):
+        for epoch in range(keep.first_epoch, job.epochs + 1):
             with meter.window("epoch"):
                 # ---- train ---------------------------------------------------------------------------------
                 on_progress({**here, "phase": "train", "epoch": epoch, **shown(figures)})
@@ -80,7 +98,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
                     model.train()
                     trace.begin_epoch(epoch)
                     trace.begin_step(precision.attempted + 1)
-                    for given in waiting.over(workload.batches(epoch, order)):
+                    for given in keep.batches(epoch):
                         trace.mark("data")
                         batch = workload.place(given)
                         ranks.last_of_step(precision.completes)
@@ -142,8 +160,7 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
     wrong = wrong or precision.complaint(finished=True)
     large = warnings(knobs, samples=samples // epoch, rate=precision.rate)
     total = noted(whole.measurement, (*workload.notes, *precision.notes, *large))
-    on_progress({**here, "phase": "end", "epoch": epoch, **told(total), **shown(figures)})
-    return Repeat(
+    repeat = Repeat(
         index=job.index,
         seed=job.seed,
         warmup=job.warmup,
@@ -159,6 +176,9 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
         valid=not wrong,
         reason=wrong,
     )
+    repeat = keep.finished(repeat)
+    on_progress({**here, "phase": "end", "epoch": epoch, **told(repeat.total), **shown(figures)})
+    return repeat
 
 
 def _not_finite(figures: Mapping[str, float], *, epoch: int) -> str:

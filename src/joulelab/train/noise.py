@@ -11,7 +11,7 @@ they are averaged.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -72,7 +72,7 @@ class Noise(Multiplied):
         n = self._workers
         noise, signal = (small - large) / (1.0 - 1.0 / n), (n * large - small) / (n - 1.0)
         fresh = torch.stack([noise, signal, torch.ones_like(noise)])
-        means = torch.zeros_like(fresh) if self._means is None else self._means
+        means = torch.zeros_like(fresh) if self._means is None else self._means.to(fresh.device)
         # A step that overflowed says nothing; decided on the device, which nobody waits for.
         self._means = torch.where(fresh.isfinite().all(), KEPT * means + (1.0 - KEPT) * fresh, means)
         self._known = self._means
@@ -86,6 +86,14 @@ class Noise(Multiplied):
         ratio = noise / signal if signal > 0.0 else math.inf
         self.noise_scale = ratio * self._batch_size
         self.gain = gain(ratio, self._workers)
+
+    def state(self) -> dict[str, Any]:
+        known = (self.gain, self.progress, self.noise_scale)
+        return {"known": list(known), "means": self._means}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.gain, self.progress, self.noise_scale = state["known"]
+        self._means = self._known = state["means"]
 
     def factor(self) -> float:
         self.progress += self.gain

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -94,6 +94,18 @@ class Precision:
     def skipped(self) -> int:
         return self.attempted - self.taken
 
+    @property
+    def between_steps(self) -> bool:
+        """Whether no batch waits for others of its step: only then are there no gradients to keep."""
+        return not self._held
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint, asked for between two steps."""
+        return {"attempted": self.attempted, "taken": self.taken}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.attempted, self.taken = int(state["attempted"]), int(state["taken"])
+
     def complaint(self, *, finished: bool) -> str:
         """Why the steps skipped so far make the run worthless; empty while they belong to the method."""
         tolerated = self._tolerated()
@@ -162,6 +174,13 @@ class Fp16(Precision):
 
     def autocast(self) -> AbstractContextManager[object]:
         return torch.autocast(self.device.type, torch.float16)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "scaler": self.scaler.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.scaler.load_state_dict(state["scaler"])
 
     def _backward(self, loss: torch.Tensor) -> None:
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]

@@ -33,6 +33,13 @@ class Rate:
         """What was found on the way, for the line of an epoch."""
         return {}
 
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What `state` gave."""
+
 
 class Multiplied(Rate):
     """The base of those that change it: `factor` says by how much."""
@@ -65,6 +72,12 @@ class Warmup(Multiplied):
     def __init__(self, *, times: float, updates: int) -> None:
         super().__init__()
         self._first, self._updates, self._taken = 1.0 / times, updates, 0
+
+    def state(self) -> dict[str, Any]:
+        return {"taken": self._taken}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._taken = state["taken"]
 
     def factor(self) -> float:
         share = min(1.0, self._taken / self._updates)

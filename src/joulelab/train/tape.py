@@ -9,7 +9,7 @@ then a batch costs the device nothing.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,13 +23,19 @@ ROWS = 64  # batches between two fetches: the most that may follow a loss that i
 
 class Tape:
     def __init__(
-        self, names: tuple[str, ...], *, dtype: torch.dtype, ranks: Ranks | None = None, rows: int = ROWS
+        self,
+        names: tuple[str, ...],
+        *,
+        dtype: torch.dtype,
+        ranks: Ranks | None = None,
+        rows: int = ROWS,
+        device: torch.device | str = "cpu",
     ) -> None:
         self._ranks = ranks or Ranks()
         self.names = ("loss", *names)
         self.samples = 0  # over all epochs
         self._dtype = dtype
-        self._device = torch.device("cpu")  # until the first batch says where it is
+        self._device = device  # where the losses are
         self._most = rows
         self._figures: list[torch.Tensor] = []  # of the batches not yet fetched, one after the other
         self._batches: list[tuple[int, int]] = []  # samples of each, and the optimizer step it belonged to
@@ -41,7 +47,6 @@ class Tape:
 
     def put(self, batch: Step, *, step: int) -> str:
         """Note one batch. Now and then this fetches; then it returns what is wrong, in words, or nothing."""
-        self._device = batch.loss.device
         self._figures.append(batch.loss.detach())
         for name in self.names[1:]:
             self._figures.append(batch.metrics[name].detach())
@@ -68,6 +73,24 @@ class Tape:
             self._seen += samples
             self._sums = [total + samples * value for total, value in zip(self._sums, of_batch, strict=True)]
         return ""
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: the sums, and the figures that are still on the device."""
+        rows = [figure.to(self._dtype) for figure in self._figures]
+        return {
+            "sums": self._sums,
+            "seen": self._seen,
+            "samples": self.samples,
+            "batches": self._batches,
+            "figures": torch.stack(rows) if rows else None,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._sums, self._seen, self.samples = list(state["sums"]), state["seen"], state["samples"]
+        self._batches = [(samples, step) for samples, step in state["batches"]]
+        # Those that follow are on the device, and all are put together there.
+        figures = state["figures"]
+        self._figures = [] if figures is None else list(figures.to(self._device))
 
     def _summed(self) -> list[float]:
         """The sums over this epoch, and the number of samples last, of all ranks together."""

@@ -22,6 +22,10 @@ class Waiting:
         """Over all epochs."""
         return self._total_ns * 1e-9
 
+    def restore(self, time_s: float) -> None:
+        """Go on from what was waited before."""
+        self._total_ns = round(time_s * 1e9)
+
     def over(self, batches: Iterable[T]) -> Iterator[T]:
         """The batches, and the time until each of them, and until the source says that there are no more."""
         clock = self._clock

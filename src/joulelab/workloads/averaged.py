@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -35,6 +35,14 @@ class Averaged:
         # At first there is little to remember: the mean of the first n is forgotten as quickly as they come.
         share = max(self._share, 1.0 / self._seen)
         torch._foreach_lerp_(self._mean, self._now, share)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self._mean, "seen": self._seen}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Any]) -> None:
+        torch._foreach_copy_(self._mean, state["mean"])
+        self._seen = int(state["seen"])
 
     @contextmanager
     def put_on(self) -> Iterator[None]:

@@ -127,6 +127,19 @@ class Ending:
         self.over = late or self._epoch >= self.epochs
         return self.over
 
+    def state(self) -> dict[str, float]:
+        """The time of the training so far; clocks of two machines have nothing in common."""
+        return {"elapsed_s": max(0.0, time.monotonic() - self._begun_s)}
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        self._begun_s = time.monotonic() - state["elapsed_s"]
+
+
+def marks(setting: Setting, layout: Layout) -> dict[str, tuple[int, int]]:
+    """Length of each file and when it was written last."""
+    found = {path.name: path.stat() for path in files(setting, layout)}
+    return {name: (status.st_size, status.st_mtime_ns) for name, status in found.items()}
+
 
 def enough(path: Path, rows: int) -> None:
     """An InputError where a tenth of the rows of `path`, which the benchmark validates on, is none."""

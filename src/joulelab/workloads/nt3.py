@@ -194,6 +194,16 @@ class NT3(Workload):
         self._plateau.step(metrics["val_loss"])
         return self._ending.over
 
+    def state(self) -> dict[str, Any]:
+        return {"plateau": self._plateau.state_dict(), "ending": self._ending.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._plateau.load_state_dict(state["plateau"])
+        self._ending.restore(state["ending"])
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        return candle.marks(self.setting, LAYOUT)
+
 
 @contextmanager
 def measured_convolutions() -> Iterator[None]:

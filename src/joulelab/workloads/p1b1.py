@@ -122,6 +122,15 @@ class P1B1(Workload):
         del metrics, optimizer
         return self._ending.over
 
+    def state(self) -> dict[str, Any]:
+        return {"ending": self._ending.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._ending.restore(state["ending"])
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        return candle.marks(self.setting, LAYOUT)
+
     def _test(self, model: nn.Module) -> dict[str, float]:
         left = torch.zeros(self.test_x.shape[1], device=self.setting.device, dtype=torch.float64)
         sums = torch.zeros(5, device=self.setting.device, dtype=torch.float64)

@@ -162,6 +162,15 @@ class P1B2(Workload):
         loss, accuracy = (share.added(sums, self.setting) / count).tolist()
         return loss, accuracy
 
+    def state(self) -> dict[str, Any]:
+        return {"ending": self._ending.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._ending.restore(state["ending"])
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        return candle.marks(self.setting, LAYOUT)
+
 
 def renormalised_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Categorical cross-entropy over outputs that are sigmoids: Keras divides them by their sum first."""

@@ -102,6 +102,7 @@ class P1B3(Workload):
         self.train_rows = joined.train
         after = joined.train + joined.val
         self.train_cycle = Cycle(0, joined.train)
+        self._epoch_at = 0  # where the training rows stood when the epoch began
         # Each reader of the validation rows has its own place in them.
         self.val_cycles = Cycle(joined.train, joined.val), Cycle(joined.train, joined.val)
         self.test_cycle = Cycle(after, joined.test)
@@ -135,6 +136,7 @@ class P1B3(Workload):
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         del epoch
+        self._epoch_at = self.train_cycle.at
         if self.modern:
             for rows in share.batches(self.train_rows, self.batch_size, generator, self.setting):
                 yield self._gather(rows)
@@ -180,6 +182,21 @@ class P1B3(Workload):
             sums += torch.stack([functional.mse_loss(given, y), ((given >= 0) == (y >= 0)).float().mean()])
         loss, accuracy = (share.added(sums, self.setting) / steps).tolist()
         return loss, accuracy
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "train_at": self._epoch_at,
+            "val_at": [c.at for c in self.val_cycles],
+            "test_at": self.test_cycle.at,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        cycles = self.train_cycle, *self.val_cycles, self.test_cycle
+        for cycle, at in zip(cycles, [state["train_at"], *state["val_at"], state["test_at"]], strict=True):
+            cycle.at = int(at)
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        return candle.marks(self.setting, LAYOUT)
 
 
 def full_widths(columns_drawn: int) -> tuple[int, ...]:

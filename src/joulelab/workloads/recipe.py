@@ -8,10 +8,13 @@ import msgspec
 from joulelab.errors import unknown
 from joulelab.records.parameter import Parameter, Scalar
 
-# Several workers that train together; by default there is one.
+# What a training may be asked beside its own knobs: to save itself, and to be shared by several workers.
 SHARED: dict[str, Scalar] = {
     "affinity": "off",
     "batch_rule": "constant",
+    "checkpoint_keep": 2,
+    "checkpoint_minutes": 0.0,
+    "checkpoint_steps": 0,
     "layerwise": "off",
     "rate_rule": "none",
     "sharing": "shard",

@@ -24,7 +24,7 @@ from joulelab.workloads.picture_source import Batch, Source, source_for
 from joulelab.workloads.picture_strong import Strong
 from joulelab.workloads.resnet_choices import chosen
 from joulelab.workloads.resnet_network import ResNet
-from joulelab.workloads.workload import Setting, Step, Workload
+from joulelab.workloads.workload import Setting, Step, Workload, mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -338,6 +338,21 @@ class Resnet(Workload):
         for batch in self.val.batches(torch.arange(len(self.val)), self.batch_size):
             self._logits(model, self._normal(middle(batch.pictures[batch.rows], self.size)))
         return len(self.val)
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._mean is None else {"mean": self._mean.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if self._mean is not None:
+            self._mean.restore(state["mean"])
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        if hasattr(self, "fixed"):
+            return {}
+        parts = {"training pictures": self.train, "held-out pictures": self.val}
+        return {name: (len(part), mark(part.labels)) for name, part in parts.items()}
 
 
 def _tenths(what: str, say: Callable[[str], None]) -> image_cache.Progress:

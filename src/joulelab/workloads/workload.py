@@ -8,6 +8,7 @@ workload owns data, model and what is counted as good.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,6 +44,11 @@ class Setting:
     others: tuple[torch.Generator, ...] = ()  # orders of the workers that this process does the work of, too
     add: Callable[[torch.Tensor], torch.Tensor] = _alone  # up over all ranks; each gets the sum
     say: Callable[[str], None] = _unheard  # to whoever waits for the trial, and to its log
+
+
+def mark(tensor: torch.Tensor) -> int:
+    """A number that changes with the content of a small tensor."""
+    return zlib.crc32(tensor.cpu().contiguous().numpy().tobytes())
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,21 @@ class Workload:
         """After every evaluation: schedules by epoch. True ends the training, its target being reached."""
         del metrics, optimizer
         return False
+
+    def state(self) -> dict[str, Any]:
+        """What it has learnt or counted by this step, for a checkpoint: tensors, numbers, text, lists, dicts.
+
+        Asked for between two batches. What `batches` itself moves on is given as it was when the epoch began:
+        after a restart the epoch's batches are drawn again, and those that were done are left out.
+        """
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave. The data are loaded, model and optimizer are made."""
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        """Of each part of the loaded data, by name, its size and a stamp that changes with the content."""
+        return {}
 
     def _silent(self, what: str) -> TypeError:
         return TypeError(f"workload {type(self).__name__} does not define {what}(), which the loop needs")

@@ -16,7 +16,7 @@ from joulelab.data import detection, generate_xview, pictures, xview_kinds
 from joulelab.data.tiling import Cut
 from joulelab.errors import InputError
 from joulelab.workloads import yolo_boxes, yolo_map, yolo_schedule
-from joulelab.workloads.workload import Setting, Step, Workload
+from joulelab.workloads.workload import Setting, Step, Workload, mark
 from joulelab.workloads.yolo_batches import Batch, Tiles
 from joulelab.workloads.yolo_boxes import decode, suppress
 from joulelab.workloads.yolo_loss import loss
@@ -190,6 +190,20 @@ class Yolo(Workload):
         for _ in self._detect(model, rows):
             pass
         return len(rows)
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {"average": dict(self._average.model.state_dict()), "updates": self._average.updates}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._average.model.load_state_dict(state["average"])
+        self._average.updates = int(state["updates"])
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        rows = {"training tiles": self.train_rows, "held-out tiles": self.val_rows}
+        found = {name: (len(some), mark(some)) for name, some in rows.items()}
+        return found | {"objects": (len(self.tiles.boxes), mark(self.tiles.boxes))}
 
     def _detect(self, model: nn.Module, rows: torch.Tensor) -> Iterator[tuple[int, Detections]]:
         """The boxes of a few tiles after the other, and the place of the first of these in `rows`."""
