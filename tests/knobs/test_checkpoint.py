@@ -36,4 +36,4 @@ def test_refuses(knob: type[Knob], value: object) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_listens_and_asks_for_none(name: str) -> None:
-    assert {knob: RECIPES[name].knobs[knob] for knob in OFF} == OFF
+    assert {knob: RECIPES[name].listens()[knob] for knob in OFF} == OFF

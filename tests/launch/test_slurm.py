@@ -17,15 +17,17 @@ from joulelab.knobs.lease import LeaseFolder
 from joulelab.launch.job_note import JobNote, read_note
 from joulelab.launch.queue import OVER, NoAnswerError
 from joulelab.launch.slurm import Slurm
+from joulelab.records import ranks, store
 from joulelab.records.layout import StudyFolder, TrialFolder
 from joulelab.records.store import load_records
-from joulelab.records.trial import TrialSpec
+from joulelab.records.trial import Result, TrialSpec
 from joulelab.study.run import run
 from joulelab.study.runner import run_study
 from joulelab.study.study_file import Study
 from tests.launch.slurm_cluster import NODES, until
 from tests.launch.slurm_parts import line_of, start, starts, study_of
 from tests.train.caps_parts import POWER
+from tests.train.train_parts import KNOBS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,6 +220,40 @@ def test_every_worker_knows_its_place(cluster: Cluster, weird_tmp_path: Path, wo
     ]
     assert len({(each["node"], each["local_rank"]) for each in said}) == workers
     assert len({each["node"] for each in said}) == min(workers, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_two_nodes_train_together_and_go_on_after_scancel(cluster: Cluster, tmp_path: Path) -> None:
+    """The real worker under torchrun on each node; both lie on one machine, so one meter serves both."""
+    alone = Study(
+        name="alone",
+        workload="tests.train.rank_parts:Slow",
+        knobs={**KNOBS, "workers": 2, "epochs": 12, "checkpoint_steps": 3},
+        devices=("estimate",),
+    )
+    assert run_study(alone, tmp_path / "alone").failed == {}
+    both = msgspec.structs.replace(
+        alone, name="both", launcher="slurm", options={"ask_every_s": 0.2, "nodes": 2}
+    )
+    with start(both, tmp_path / "both") as process:
+        line_of(process, "start")
+        (folder,) = trials(tmp_path / "both")
+        until(lambda: bool(list(folder.checkpoint.glob("*/rank-1.json"))), "both are saved", seconds=60.0)
+        cluster.ask("scancel", job_of(folder))
+        assert process.wait(60.0) == 1
+    assert not folder.done.exists()
+    summary = run_study(both, tmp_path / "both")
+    assert summary.failed == {}
+    assert {record.state for record in ranks.read(folder)} == {"done"}
+    assert {record.local_rank for record in ranks.read(folder)} == {0}, "one worker a node"
+    (wanted,) = trials(tmp_path / "alone")
+    told = [
+        [(line["epoch"], line["loss"]) for line in store.read_lines(each.metrics)]
+        for each in (folder, wanted)
+    ]
+    assert told[0] == told[1]
+    assert store.read_json(folder.result, Result).repeats[0].restarts == 1
 
 
 def test_a_cap_is_put_back_when_its_job_is_cancelled(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ HOW: dict[str, Any] = {**KNOBS, "workers": 2, "epochs": 6, "sharing": "partition
 PROGRAM = """
 import sys
 from pathlib import Path
+from random import Random
 from joulelab.launch.local import Local
 from joulelab.records.layout import TrialFolder
 from joulelab.study.attempt import attempt
@@ -94,8 +96,8 @@ def test_workers_go_on_together_to_the_bit(tmp_path: Path, how: signal.Signals, 
 
 
 def test_emulated_workers_go_on_to_the_bit(tmp_path: Path) -> None:
-    # With the rule whose state is largest. Real workers add lengths up in another order in the first step after
-    # a restart, so there its figures agree to nine digits and not to the bit.
+    # With the rule whose state is largest. Real workers add lengths up in another order in the first step
+    # after a restart, so there its figures agree to nine digits and not to the bit.
     plain = planned(tmp_path / "plain", "Slow", emulated=True, rate_rule="noise")
     attempt(plain, launcher=Local())
     folder = planned(tmp_path / "again", "Slow", emulated=True, rate_rule="noise")
@@ -108,3 +110,40 @@ def test_emulated_workers_go_on_to_the_bit(tmp_path: Path) -> None:
     assert not folder.done.exists()
     attempt(folder, launcher=Local())
     assert figures(folder) == figures(plain)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_one_worker_killed_at_thirty_moments(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"epochs": 40, "checkpoint_steps": 2, "rate_rule": "linear"}
+    plain = planned(tmp_path / "plain", "Slow", **how)
+    attempt(plain, launcher=Local())
+    folder = planned(tmp_path / "again", "Slow", **how)
+    random = Random(0)
+    killed = 0
+    for _ in range(30):
+        with subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder.path)], cwd=ROOT) as runner:
+            # From before they meet to the middle of a step: a start takes about four seconds.
+            time.sleep(random.uniform(1.5, 6.5))
+            rank = random.randrange(2)
+            pids = [pid for pid in [_found(folder, rank)] if pid]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+            runner.wait(120.0)
+        if folder.done.exists():
+            break
+    if not folder.done.exists():
+        attempt(folder, launcher=Local())
+    assert figures(folder) == figures(plain)
+    assert killed >= 20
+    repeat = store.read_json(folder.result, Result).repeats[0]
+    assert repeat.restarts > 0
+    assert repeat.lost is not None
+
+
+def _found(folder: TrialFolder, rank: int) -> int:
+    try:
+        return _pid(folder, rank)
+    except (AssertionError, subprocess.CalledProcessError, OSError):
+        return 0  # not there yet
