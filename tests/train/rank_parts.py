@@ -8,6 +8,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torch import nn
+
 from joulelab.workloads import share
 from joulelab.workloads.recipe import EMULATED, Recipe
 from joulelab.workloads.workload import Step
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import torch
-    from torch import nn
+
 
 
 class Dealt(Toy):
@@ -86,3 +88,10 @@ class Late(Dealt):
     def load(self) -> None:
         super().load()
         time.sleep(0.5 * self.setting.rank)
+
+
+class Wide(Dealt):
+    """Its gradients are 480 kB in one bucket: to send them takes time."""
+
+    def model(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 20_000), nn.Linear(20_000, 2))
