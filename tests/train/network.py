@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from joulelab.launch.local import import_path
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -40,7 +42,8 @@ def cabled(*, megabits: float) -> Iterator[tuple[Machine, Machine]]:
     if absent or os.geteuid():
         pytest.skip(f"a network of one's own needs root and ip, tc, unshare; missing: {absent or 'root'}")
     here = f"jl{os.getpid()}"
-    both = tuple(Machine(f"{here}-{k}", f"10.213.77.{k + 1}", f"{here}v{k}") for k in range(2))
+    first, second = (Machine(f"{here}-{k}", f"10.213.77.{k + 1}", f"{here}v{k}") for k in range(2))
+    both = first, second
     try:
         try:
             for machine in both:
@@ -68,7 +71,6 @@ def _do(*words: str) -> None:
 
 def train_on(machines: tuple[Machine, Machine], folder: Path, *, timeout_s: float) -> str:
     """The trial of `folder`, a rank a machine. What they said."""
-    said = []
     ranks: list[subprocess.Popen[str]] = []
     try:
         for rank, machine in enumerate(machines):
@@ -82,6 +84,7 @@ def train_on(machines: tuple[Machine, Machine], folder: Path, *, timeout_s: floa
                 "MASTER_PORT": "29400",  # nobody else is on this network
                 "GLOO_SOCKET_IFNAME": machine.cable,
                 "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": import_path(),
             }
             place = ["ip", "netns", "exec", machine.name, "unshare", "--uts", "sh", "-c", RENAMED, f"n{rank}"]
             ranks.append(
@@ -94,10 +97,8 @@ def train_on(machines: tuple[Machine, Machine], folder: Path, *, timeout_s: floa
                     text=True,
                 )
             )
-        for process in ranks:
-            said.append(process.communicate(timeout=timeout_s)[0])
+        return "\n".join(process.communicate(timeout=timeout_s)[0] for process in ranks)
     finally:
         for process in ranks:
             process.kill()
             process.communicate()
-    return "\n".join(said)

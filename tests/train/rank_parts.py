@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import torch
 
 
-
 class Dealt(Toy):
     recipe: ClassVar[Recipe] = Recipe(
         summary="a toy for many", knobs={**KNOBS, "accumulate": 1}, quiet=EMULATED
@@ -83,11 +82,22 @@ class Endless(Dealt):
 
 
 class Late(Dealt):
-    """The second worker reads its files for half a second longer."""
+    """The second worker reads its files for half a second longer. Each notes when it was done."""
 
     def load(self) -> None:
         super().load()
         time.sleep(0.5 * self.setting.rank)
+        self.note("loaded")
+
+    def model(self) -> nn.Module:
+        made = super().model()
+        self.note("made")
+        return made
+
+    def note(self, what: str) -> None:
+        now_ns = time.monotonic_ns()
+        self.setting.data.mkdir(parents=True, exist_ok=True)
+        (self.setting.data / f"{what}-{self.setting.rank}").write_text(str(now_ns))
 
 
 class Wide(Dealt):
