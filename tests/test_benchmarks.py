@@ -112,3 +112,17 @@ def test_joules_to_several_accuracies_from_few_trainings(weird_tmp_path: Path) -
     assert written["fp32"]["epoch_j"]["n"] == 4
     assert f"{published}, fp32, CALCULATED" in done.stdout
     assert f"{published}, fp32, measured" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_cost_of_noting_when_workers_were_ready(weird_tmp_path: Path) -> None:
+    out = weird_tmp_path / "cost.json"
+    words = [sys.executable, str(ROOT / "benchmarks" / "timeline_cost.py"), "--small", "-o", str(out)]
+    done = subprocess.run(
+        words, check=True, timeout=55, cwd=weird_tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    written = json.loads(out.read_text())
+    assert [set(row) for row in written["rounds"]] == [{"every 0", "every 50", "every 1", "bare"}] * 2
+    assert all(rate > 0.0 for row in written["rounds"] for rate in row.values())
+    assert ("NOT QUIET" in done.stdout) == (not written["quiet"])
+    assert [path.name for path in weird_tmp_path.iterdir()] == ["cost.json"]
