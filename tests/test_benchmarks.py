@@ -123,3 +123,17 @@ def test_how_long_a_checkpoint_holds_a_step_up(weird_tmp_path: Path) -> None:
     assert 1 <= written["held_up"]["n"] < 6
     assert written["checkpoint_mb"] == pytest.approx(3 * written["model_mb"], rel=0.1)
     assert 0 < written["held_up"]["median_ms"] < written["written_in"]["range_ms"][1]
+
+
+@pytest.mark.slow
+def test_the_cost_of_noting_when_workers_were_ready(weird_tmp_path: Path) -> None:
+    out = weird_tmp_path / "cost.json"
+    words = [sys.executable, str(ROOT / "benchmarks" / "timeline_cost.py"), "--small", "-o", str(out)]
+    done = subprocess.run(
+        words, check=True, timeout=55, cwd=weird_tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    written = json.loads(out.read_text())
+    assert [set(row) for row in written["rounds"]] == [{"every 0", "every 50", "every 1", "bare"}] * 2
+    assert all(rate > 0.0 for row in written["rounds"] for rate in row.values())
+    assert ("NOT QUIET" in done.stdout) == (not written["quiet"])
+    assert [path.name for path in weird_tmp_path.iterdir()] == ["cost.json"]

@@ -8,6 +8,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torch import nn
+
 from joulelab.workloads import share
 from joulelab.workloads.recipe import EMULATED, Recipe
 from joulelab.workloads.workload import Step
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import torch
-    from torch import nn
 
 
 class Dealt(Toy):
@@ -81,11 +82,29 @@ class Endless(Dealt):
 
 
 class Late(Dealt):
-    """The second worker reads its files for half a second longer."""
+    """The second worker reads its files for half a second longer. Each notes when it was done."""
 
     def load(self) -> None:
         super().load()
         time.sleep(0.5 * self.setting.rank)
+        self.note("loaded")
+
+    def model(self) -> nn.Module:
+        made = super().model()
+        self.note("made")
+        return made
+
+    def note(self, what: str) -> None:
+        now_ns = time.monotonic_ns()
+        self.setting.data.mkdir(parents=True, exist_ok=True)
+        (self.setting.data / f"{what}-{self.setting.rank}").write_text(str(now_ns))
+
+
+class Wide(Dealt):
+    """Its gradients are 480 kB in one bucket: to send them takes time."""
+
+    def model(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 20_000), nn.Linear(20_000, 2))
 
 
 class Unlike(Dealt):

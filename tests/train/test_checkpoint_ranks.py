@@ -115,7 +115,7 @@ def test_emulated_workers_go_on_to_the_bit(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_one_worker_killed_at_thirty_moments(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"epochs": 40, "checkpoint_steps": 2, "rate_rule": "linear"}
+    how: dict[str, Any] = {"epochs": 300, "checkpoint_steps": 2, "rate_rule": "linear"}
     plain = planned(tmp_path / "plain", "Slow", **how)
     attempt(plain, launcher=Local())
     folder = planned(tmp_path / "again", "Slow", **how)

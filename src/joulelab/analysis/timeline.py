@@ -16,7 +16,7 @@ from joulelab.errors import InputError
 from joulelab.records import ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from joulelab.records.layout import TrialFolder
 
@@ -122,17 +122,24 @@ def collectives(folder: TrialFolder) -> pl.DataFrame:
 
 def by_name(folder: TrialFolder) -> pl.DataFrame:
     """The same, a row a name: how many, how long, and for whom they mostly waited."""
-    return (
-        collectives(folder)
-        .group_by("name", maintain_order=True)
-        .agg(
-            pl.len().alias("n"),
-            pl.col("size_b").max(),
-            pl.col("waiting_s").mean(),
-            pl.col("waiting_s").max().alias("waiting_most_s"),
-            pl.col("moving_s").mean(),
-            pl.col("last_rank").mode().first().alias("last_rank"),
-            (pl.col("last_rank") == pl.col("last_rank").mode().first()).mean().alias("last_share"),
-            pl.col("clock_error_s").max(),
-        )
+    return grouped(collectives(folder), by="name")
+
+
+def grouped(table: pl.DataFrame, *, by: str) -> pl.DataFrame:
+    """A row for each value of that column. Who was last, and how often, is of those where it is known."""
+    often = pl.col("last_rank").drop_nulls().mode().sort().first()
+    return table.group_by(by, maintain_order=True).agg(
+        pl.len().alias("n"),
+        pl.col("size_b").max(),
+        pl.col("waiting_s").mean(),
+        pl.col("waiting_s").max().alias("waiting_most_s"),
+        pl.col("moving_s").mean(),
+        often.alias("last_rank"),
+        (pl.col("last_rank") == often).mean().alias("last_share"),
+        pl.col("clock_error_s").max(),
     )
+
+
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """The table of what another tool noted, null where that says nothing."""
+    return pl.DataFrame([dict(row) for row in rows], schema={"operation": pl.String, **COLUMNS})

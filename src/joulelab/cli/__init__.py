@@ -232,7 +232,9 @@ def show(
     ] = False,
     workers: Annotated[
         bool,
-        typer.Option("--workers", help="Of one trial: where its workers' time went."),
+        typer.Option(
+            "--workers", help="Of one trial, or of a timeline that Horovod wrote: where workers' time went."
+        ),
     ] = False,
     against: Annotated[
         str,
@@ -251,9 +253,13 @@ def show(
 
     if workers:
         from joulelab.records.layout import TrialFolder
+        from joulelab.report import horovod
         from joulelab.report import workers as each
 
-        print((each.to_json if json else each.to_csv if csv else each.text)(TrialFolder(folder)))
+        if folder.is_file():
+            print((horovod.to_json if json else horovod.to_csv if csv else horovod.text)(folder))
+        else:
+            print((each.to_json if json else each.to_csv if csv else each.text)(TrialFolder(folder)))
         return
     records = store.load_records(folder)
     if loading or scaling:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -13,6 +13,8 @@ from joulelab.report.numbers import UNKNOWN, duration, percent, quantity
 from joulelab.report.sheet import Sheet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from joulelab.records.layout import TrialFolder
 
 NOTES = (
@@ -22,26 +24,46 @@ NOTES = (
 )
 
 
-def text(folder: TrialFolder, *, width: int = 0) -> str:
+def _size(row: Mapping[str, Any]) -> str:
+    return UNKNOWN if row["size_b"] is None else quantity(row["size_b"], "B")
+
+
+def _last(row: Mapping[str, Any]) -> str:
+    if row["last_rank"] is None:
+        return UNKNOWN
+    return f"{row['last_rank']} ({percent(row['last_share'], digits=0)})"
+
+
+COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "together": lambda row: str(row["name"]),
+    "n": lambda row: str(row["n"]),
+    "size": _size,
+    "waiting": lambda row: duration(row["waiting_s"]),
+    "most": lambda row: duration(row["waiting_most_s"]),
+    "moving": lambda row: duration(row["moving_s"]),
+    "last": _last,
+}
+
+
+def drawn(
+    rows: Iterable[Mapping[str, Any]], columns: Mapping[str, Callable[[Mapping[str, Any]], str]]
+) -> Table:
     """One row for each kind of thing that all workers did together."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell(row) for cell in columns.values()))
+    return table
+
+
+def text(folder: TrialFolder, *, width: int = 0) -> str:
+    """What the workers of a trial did together."""
     rows = by_name(folder).to_dicts()
     sheet = Sheet(width=width)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("together", "n", "size", "waiting", "most", "moving", "last"):
-        table.add_column(name, justify="left" if name == "together" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row["name"],
-            str(row["n"]),
-            UNKNOWN if row["size_b"] is None else quantity(row["size_b"], "B"),
-            duration(row["waiting_s"]),
-            duration(row["waiting_most_s"]),
-            duration(row["moving_s"]),
-            f"{row['last_rank']} ({percent(row['last_share'], digits=0)})",
-        )
     workers = collectives(folder)["workers"].to_list()[0]
     sheet.console.print(f"{folder.path.name}: {workers} workers")
-    sheet.console.print(table)
+    sheet.console.print(drawn(rows, COLUMNS))
     error_s = max(row["clock_error_s"] for row in rows)
     clocks = f"clocks agree within {duration(error_s)}" if error_s else "all workers read one clock"
     for note in (*NOTES, clocks):
