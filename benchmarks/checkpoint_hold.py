@@ -4,9 +4,9 @@
     python benchmarks/checkpoint_hold.py [--checkpoints 20] [--width 5000] [--optimizer sgd] [-o FILE.json]
 
 A matrix of width x width in fp32, 100 MB at 5000, trained by the loop of the package: without checkpoints,
-and with one every 10 steps, or less often where a write takes longer; on the GPU if there is one. Held up is
-the time in which the training thread gathers and copies. A step goes from one batch to the next, the device
-awaited at both ends, and is counted by what went on beside it.
+and with one every 10 steps, or less often where a write takes longer, until there are as many as were asked
+for; on the GPU if there is one. Held up is the time in which the training thread gathers and copies. A step
+goes from one batch to the next, the device awaited at both ends, and is counted by what went on beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -34,9 +34,13 @@ from joulelab.train.stopping import Stopping
 from joulelab.workloads.workload import Setting, Step, Workload
 
 ROWS, WARM = 64, 5
+MOST = 100  # times the steps that were planned
 
 
 class Matrix(Workload):
+    holds_s: ClassVar[list[float]] = []  # of the run under way
+    wanted: ClassVar[int] = 0
+
     def load(self) -> None:
         self.marks_ns: list[int] = []
         Matrix.last = self
@@ -52,8 +56,11 @@ class Matrix(Workload):
         return torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
-        for _ in range(int(self.setting.knobs["steps"])):
+        # While one is written no other begins: with small steps it takes more of them to as many checkpoints.
+        steps, done = int(self.setting.knobs["steps"]), 0
+        while done < steps or (len(Matrix.holds_s) < Matrix.wanted and done < MOST * steps):
             yield self.x
+            done += 1
 
     def place(self, batch: Any) -> Any:
         if batch.is_cuda:
@@ -81,6 +88,7 @@ def run(knobs: dict[str, Any], folder: Path) -> Ran:
     kept = opened(trial, spec="benchmark", knobs=knobs, stopping=Stopping(), say=print, tell=heard.append)
     writes: list[dict[str, Any]] = []
     holds_s: list[float] = []
+    Matrix.holds_s, Matrix.wanted = holds_s, int(knobs["wanted"])
     if kept is not None:
         start = kept.writer.start
 
@@ -136,10 +144,10 @@ def spread(values: list[float]) -> dict[str, Any]:
 
 
 def measured(*, checkpoints: int, width: int, optimizer: str, every: int) -> dict[str, Any]:
-    knobs = {"width": width, "optimizer": optimizer, "steps": every * checkpoints + WARM}
+    knobs = {"width": width, "optimizer": optimizer, "steps": every * checkpoints + WARM, "wanted": 0}
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         plain = run({**knobs, "checkpoint_steps": 0}, Path(first)).steps_s
-        ran = run({**knobs, "checkpoint_steps": every}, Path(second))
+        ran = run({**knobs, "checkpoint_steps": every, "wanted": checkpoints}, Path(second))
         marks = Matrix.last.marks_ns
     beside, free = [], []
     for number, time_s in enumerate(ran.steps_s[WARM:], start=WARM):
