@@ -12,7 +12,7 @@ import torch
 
 from joulelab.errors import InputError
 from joulelab.train.loop import run_repeat
-from joulelab.train.tape import ROWS
+from joulelab.train.tape import ROWS, Tape
 from tests.train.train_parts import Diverging, FakeMeter, Overflowing, Reaching, Toy, job
 
 if TYPE_CHECKING:
@@ -251,3 +251,15 @@ def test_a_compiled_network_learns_the_same() -> None:
     assert counters["stats"]["unique_graphs"] >= 1
     AsyncCompile.pool().shutdown()  # the compiler would keep its threads
     AsyncCompile.pool.cache_clear()
+
+
+def test_samples_are_counted_to_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One more than fp32 can tell apart from its neighbour.
+    def many(tape: Tape) -> tuple[dict[str, float], str]:
+        tape.samples = 2**24 + 1
+        return {}, ""
+
+    monkeypatch.setattr(Tape, "end_epoch", many)
+    meter = FakeMeter()
+    repeat = run_repeat(job(epochs=1), meter=meter, on_epoch=lambda _: None, on_progress=lambda _: None)
+    assert repeat.samples == 2**24 + 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from joulelab.analysis.phases import phases
-from joulelab.analysis.trials import PHASES, TYPES, settings_of, trials
+from joulelab.analysis.trials import PHASES, TYPES, one_line, settings_of, trials
 from joulelab.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def _row(record: TrialRecord) -> Row:
             row[f"{part['phase']}_energy_j"] = part["energy_j"]
     settings = settings_of(record.spec)
     row["workload"], row["loader"] = settings.pop("workload"), settings.pop("loader")
-    row["settings"] = " ".join(
-        f"{name}={value}" for name, value in settings.items() if value not in (None, "")
-    )
+    row["settings"] = one_line(settings)
     return row
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from joulelab.analysis.student import change, mean
-from joulelab.analysis.trials import TYPES, measured, settings_of, trials
+from joulelab.analysis.trials import TYPES, measured, one_line, settings_of, trials
 from joulelab.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def _row(record: TrialRecord) -> Row:
     row: Row = {name: figures.get(name) for name in COLUMNS}
     settings = settings_of(record.spec)
     row["workload"], row["workers"] = settings.pop("workload"), settings.pop("workers")
-    row["settings"] = " ".join(
-        f"{name}={value}" for name, value in settings.items() if value not in (None, "")
-    )
+    row["settings"] = one_line(settings)
     return row
 
 

@@ -104,6 +104,11 @@ def settings_of(spec: TrialSpec) -> dict[str, Any]:
     return {(f"{name}_setting" if name in TYPES else name): value for name, value in found.items()}
 
 
+def one_line(settings: Mapping[str, Any]) -> str:
+    """Settings for the head of a table; what was left empty is left out."""
+    return " ".join(f"{name}={value}" for name, value in settings.items() if value not in (None, ""))
+
+
 def _column(name: str, values: Sequence[Any]) -> pl.Series:
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) > 1 and not kinds <= {int, float}:

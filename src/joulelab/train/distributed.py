@@ -77,13 +77,8 @@ def device_of(ranks: Ranks) -> torch.device:
 def gone(error: BaseException) -> bool:
     """Whether this is what a worker hears when another one ends in the middle of a conversation."""
     said = str(error)
-    return isinstance(error, distributed.DistError) or (
-        isinstance(error, RuntimeError)
-        and any(
-            words in said
-            for words in ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-        )
-    )
+    heard = isinstance(error, RuntimeError) and any(words in said for words in HANGING_UP)
+    return heard or isinstance(error, distributed.DistError)
 
 
 class Group(Ranks):
@@ -208,9 +203,6 @@ class Group(Ranks):
         self._parallel = None
         self._hears = []
         model._compiled_call_impl = None  # noqa: SLF001
-
-    def leave(self) -> None:
-        """Nothing: connections end with the process. To take them down in order can hang, or abort."""
 
 
 def _done(done: Callable[[], None], mean: torch.futures.Future[torch.Tensor]) -> torch.Tensor:

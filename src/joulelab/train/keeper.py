@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from joulelab.train.job import Job
 
 TORCH = str(torch.__version__)
-AGREE_STEPS = 8  # a comparison costs several workers a third of a millisecond
+AGREE_STEPS = 8  # between two comparisons: each is a message that all workers wait for
 STOP_S = 15.0  # for the last step, and the checkpoint after it, once somebody has asked to stop
 
 

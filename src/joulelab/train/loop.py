@@ -153,7 +153,8 @@ def run_repeat(  # noqa: PLR0915  a loop is read from top to bottom
             if workload.on_epoch_end(figures, optimizer) or reached:
                 break
     ranks.release(model)
-    samples = int(ranks.add(torch.tensor([float(tape.samples)], device=job.setting.device)).item())
+    # Whole numbers: as fp32 a count would be rounded from 17 million on.
+    samples = int(ranks.add(torch.tensor([tape.samples], device=job.setting.device)).item())
 
     # Only now are the windows asked for their figures: the answer is awaited, and nothing is being measured
     # here. A target reached early ends the run before `finished` was ever said.

@@ -66,9 +66,6 @@ class Ranks:
     def release(self, model: nn.Module) -> None:
         """`model` is called no more."""
 
-    def leave(self) -> None:
-        """Nothing more is said to the others."""
-
 
 def apart(seed: int, rank: int) -> int:
     return (seed + _APART * rank) % 2**63

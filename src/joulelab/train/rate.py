@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class Rate:
     """The rate is the workload's."""
 
-    notes: tuple[str, ...] = ()
-
     def watch(self, optimizer: torch.optim.Optimizer, *, ranks: Ranks) -> None:
         """Call once, before the first step."""
 
